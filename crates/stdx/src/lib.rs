@@ -1,0 +1,5 @@
+//! Small data structures that know no HTTP.
+
+pub mod worker;
+
+pub use worker::{PerWorker, WorkerToken};
