@@ -1,1 +1,19 @@
-//! (in progress)
+//! Sans-I/O HTTP codecs: bytes in, heads and body events out. No sockets, no clock, no allocation per message in the
+//! plain case.
+//!
+//! Every protocol meets in one vocabulary: a head ([`RequestHead`], [`ResponseHead`]: ranges into the bytes it was
+//! read from) and then [`BodyEvent`]s. Whoever relays a message works with these, whatever the wire speaks.
+
+mod body;
+mod field;
+mod method;
+mod target;
+
+pub mod http1;
+
+pub use body::{BodyEvent, BodyLength};
+pub use field::{Field, Known, Span};
+pub use http1::request::{HeadError, RequestHead, RequestView};
+pub use http1::response::{ResponseError, ResponseHead};
+pub use method::Method;
+pub use target::{NormalisedPath, host_of, normalise_path};

@@ -1,0 +1,142 @@
+//! Header fields as ranges into the bytes of their head, each classified once.
+
+/// A range of a head's bytes. A head is at most [`crate::http1::HEAD_MAX`] long, so 32 bits are plenty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// The range `start..end`.
+    #[must_use]
+    pub fn new(start: usize, end: usize) -> Self {
+        // Heads are bounded far below 4 GiB; a longer one saturates and reads as empty.
+        Self { start: u32::try_from(start).unwrap_or(u32::MAX), end: u32::try_from(end).unwrap_or(u32::MAX) }
+    }
+
+    /// Where `part`, a slice of `whole`, stands in it.
+    #[must_use]
+    #[inline]
+    pub fn of(whole: &[u8], part: &[u8]) -> Self {
+        let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
+        Self::new(start, start + part.len())
+    }
+
+    /// The bytes it names; empty where `bytes` is too short.
+    #[must_use]
+    #[inline]
+    pub fn get(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    /// Its first byte.
+    #[must_use]
+    #[inline]
+    pub fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// One past its last byte.
+    #[must_use]
+    #[inline]
+    pub fn end(self) -> usize {
+        self.end as usize
+    }
+
+    /// How many bytes it names.
+    #[must_use]
+    #[inline]
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether it names none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.end == self.start
+    }
+}
+
+/// One header line. Lines stand in a head without gaps: `line` runs from the name's first byte past the CRLF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The name, as sent.
+    pub name: Span,
+    /// The value, without surrounding white space.
+    pub value: Span,
+    /// One past the line's LF.
+    pub line_end: u32,
+    /// Which field it is, where the gateway cares.
+    pub known: Known,
+}
+
+/// The fields that the gateway itself acts upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Any field that is relayed as it is.
+    Other,
+    /// `Host`
+    Host,
+    /// `Content-Length`
+    ContentLength,
+    /// `Transfer-Encoding`
+    TransferEncoding,
+    /// `Connection`
+    Connection,
+    /// `Keep-Alive`
+    KeepAlive,
+    /// `Proxy-Connection`
+    ProxyConnection,
+    /// `TE`
+    Te,
+    /// `Upgrade`
+    Upgrade,
+    /// `Expect`
+    Expect,
+    /// `X-Forwarded-For`
+    XForwardedFor,
+    /// `X-Forwarded-Proto`, `-Host` and `-Port`: written anew for the upstream
+    XForwardedOther,
+    /// `X-Real-IP`
+    XRealIp,
+    /// `Date`
+    Date,
+    /// `Server`
+    Server,
+    /// `User-Agent`
+    UserAgent,
+    /// `Referer`
+    Referer,
+}
+
+impl Known {
+    /// Classifies a field name; names are case-insensitive (RFC 9110 section 5.1).
+    #[must_use]
+    #[inline]
+    pub fn classify(name: &[u8]) -> Self {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        // By length first: most names are settled by one comparison of a register.
+        match name.len() {
+            2 if is(b"te") => Self::Te,
+            4 if is(b"host") => Self::Host,
+            4 if is(b"date") => Self::Date,
+            6 if is(b"expect") => Self::Expect,
+            6 if is(b"server") => Self::Server,
+            7 if is(b"upgrade") => Self::Upgrade,
+            7 if is(b"referer") => Self::Referer,
+            9 if is(b"x-real-ip") => Self::XRealIp,
+            10 if is(b"connection") => Self::Connection,
+            10 if is(b"keep-alive") => Self::KeepAlive,
+            10 if is(b"user-agent") => Self::UserAgent,
+            14 if is(b"content-length") => Self::ContentLength,
+            15 if is(b"x-forwarded-for") => Self::XForwardedFor,
+            16 if is(b"proxy-connection") => Self::ProxyConnection,
+            16 if is(b"x-forwarded-host") || is(b"x-forwarded-port") => Self::XForwardedOther,
+            17 if is(b"transfer-encoding") => Self::TransferEncoding,
+            17 if is(b"x-forwarded-proto") => Self::XForwardedOther,
+            _ => Self::Other,
+        }
+    }
+}

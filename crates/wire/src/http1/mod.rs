@@ -1,0 +1,22 @@
+//! HTTP/1.1 and 1.0 (RFC 9112), read strictly: what two parsers could understand differently is refused, so nothing
+//! ambiguous is ever passed on.
+
+mod decoder;
+mod encode;
+pub mod request;
+pub mod response;
+
+pub use decoder::{BodyDecoder, BodyError};
+pub use encode::{Lines, chunk_head, push_decimal};
+
+/// A head may be this long: nginx's `large_client_header_buffers 4 8k`.
+pub const HEAD_MAX: usize = 32 * 1024;
+
+/// One line of a head may be this long: one of nginx's four 8k buffers.
+pub const LINE_MAX: usize = 8 * 1024;
+
+/// A head may have this many fields; the array for it stands on the stack (128 x 32 bytes = 4 KiB).
+pub const FIELDS_MAX: usize = 128;
+
+/// The trailer section of a chunked body may be this long.
+pub const TRAILERS_MAX: usize = 8 * 1024;

@@ -1,0 +1,411 @@
+//! Request heads.
+
+use super::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
+use crate::{BodyLength, Field, Known, Method, Span, host_of};
+use std::mem::MaybeUninit;
+
+/// A request head: ranges into the bytes it was parsed from. Reused from request to request.
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    /// The header lines in the order sent.
+    pub fields: Vec<Field>,
+    /// The method's token.
+    pub method_token: Span,
+    /// The whole target: origin form, or `*`.
+    pub target: Span,
+    /// Path of the target.
+    pub path: Span,
+    /// Query without its `?`; empty where there is none.
+    pub query: Span,
+    /// The authority the request is for: of the absolute form, else of `Host`.
+    pub authority: Span,
+    /// Length of the head with its final empty line: where the body starts.
+    pub length: usize,
+    /// What the gateway must know of it.
+    pub facts: RequestFacts,
+}
+
+/// What a request head says about itself, found while it was parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestFacts {
+    /// The method.
+    pub method: Method,
+    /// HTTP/1.1; else HTTP/1.0.
+    pub http11: bool,
+    /// How long the body is.
+    pub body: BodyLength,
+    /// Whether the client wants to keep the connection.
+    pub keep_alive: bool,
+    /// Whether it waits for `100 Continue`.
+    pub expects_continue: bool,
+    /// Whether it asks for another protocol (`Connection: upgrade` with an `Upgrade` field).
+    pub upgrade: bool,
+    /// Whether `Connection` names fields to be dropped on the way.
+    pub nominates: bool,
+    /// Whether a `TE` field says `trailers`.
+    pub te_trailers: bool,
+}
+
+impl Default for RequestFacts {
+    fn default() -> Self {
+        Self {
+            method: Method::Get,
+            http11: true,
+            body: BodyLength::None,
+            keep_alive: true,
+            expects_continue: false,
+            upgrade: false,
+            nominates: false,
+            te_trailers: false,
+        }
+    }
+}
+
+/// Why a request head is refused. The connection closes after the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadError {
+    /// Not a well-formed HTTP/1 head, or one that two parsers could read differently; the words say what.
+    Bad(&'static str),
+    /// The request line is longer than [`LINE_MAX`].
+    TargetTooLong,
+    /// A field is longer than [`LINE_MAX`], the head longer than [`HEAD_MAX`], or there are too many fields.
+    FieldsTooLarge,
+    /// A transfer coding other than `chunked`.
+    UnknownCoding,
+    /// `CONNECT`, which is for forward proxies.
+    Connect,
+    /// A version other than 1.0 and 1.1.
+    Version,
+    /// An expectation other than `100-continue`.
+    Expectation,
+}
+
+impl HeadError {
+    /// The status that answers it.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Bad(_) => 400,
+            Self::Connect => 405,
+            Self::TargetTooLong => 414,
+            Self::Expectation => 417,
+            Self::FieldsTooLarge => 431,
+            Self::UnknownCoding => 501,
+            Self::Version => 505,
+        }
+    }
+
+    /// What is wrong, for the log.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Bad(reason) => reason,
+            Self::TargetTooLong => "request line too long",
+            Self::FieldsTooLarge => "request header fields too large",
+            Self::UnknownCoding => "unknown transfer coding",
+            Self::Connect => "CONNECT is not supported",
+            Self::Version => "unsupported HTTP version",
+            Self::Expectation => "unsupported expectation",
+        }
+    }
+}
+
+impl RequestHead {
+    /// Parses the head at the start of `bytes`. `Ok(false)`: it is not complete yet. On an error the contents are
+    /// unspecified.
+    ///
+    /// # Errors
+    /// When the head is malformed, ambiguous or too large.
+    pub fn parse(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
+        let mut slots = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let length = match request.parse_with_uninit_headers(bytes, &mut slots) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) => return Self::partial(bytes),
+            Err(error) => return Err(Self::malformed(bytes, error)),
+        };
+        // httparse skips empty lines before the request line and takes a bare LF for a line's end; both are refused
+        // here except for one CRLF, which RFC 9112 section 2.2 asks servers to ignore.
+        let start = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
+        let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version)
+        else {
+            return Err(HeadError::Bad("incomplete request line"));
+        };
+        self.length = length;
+        self.method_token = Span::of(bytes, method.as_bytes());
+        self.target = Span::of(bytes, target.as_bytes());
+        if self.method_token.start() != start {
+            return Err(HeadError::Bad("empty line before the request line"));
+        }
+        // "HTTP/1.1" and a space before it: nine bytes from the target's end to the line's.
+        let line_end = crlf_after(bytes, self.target.end() + 9)?;
+        if line_end - start > LINE_MAX {
+            return Err(HeadError::TargetTooLong);
+        }
+        self.facts = RequestFacts {
+            method: Method::from_token(method.as_bytes()),
+            http11: version == 1,
+            keep_alive: version == 1,
+            ..RequestFacts::default()
+        };
+        self.fields.clear();
+        let host = self.read_fields(bytes, line_end, request.headers)?;
+        if length > HEAD_MAX {
+            return Err(HeadError::FieldsTooLarge);
+        }
+        self.read_target(bytes, host)?;
+        Ok(true)
+    }
+
+    /// Walks the fields once: positions, classes, framing. Returns the `Host` value.
+    fn read_fields(
+        &mut self,
+        bytes: &[u8],
+        first_line: usize,
+        fields: &[httparse::Header<'_>],
+    ) -> Result<Option<Span>, HeadError> {
+        let mut line_start = first_line;
+        let mut host = None;
+        let mut length = None;
+        let mut chunked = false;
+        for field in fields {
+            let name = Span::of(bytes, field.name.as_bytes());
+            // httparse hands out an empty static slice for an empty value.
+            let value = if field.value.is_empty() {
+                Span::new(name.end() + 1, name.end() + 1)
+            } else {
+                Span::of(bytes, field.value)
+            };
+            if name.start() != line_start {
+                return Err(HeadError::Bad("folded or empty header line"));
+            }
+            line_start = crlf_after(bytes, value.end())?;
+            if line_start - name.start() > LINE_MAX {
+                return Err(HeadError::FieldsTooLarge);
+            }
+            let known = Known::classify(field.name.as_bytes());
+            match known {
+                Known::Other => {}
+                Known::Host => {
+                    if host.replace(value).is_some() {
+                        return Err(HeadError::Bad("more than one Host"));
+                    }
+                }
+                Known::ContentLength => {
+                    let number = decimal(field.value).ok_or(HeadError::Bad("invalid Content-Length"))?;
+                    if length.replace(number).is_some() {
+                        return Err(HeadError::Bad("more than one Content-Length"));
+                    }
+                }
+                Known::TransferEncoding => {
+                    if std::mem::replace(&mut chunked, true) {
+                        return Err(HeadError::Bad("more than one Transfer-Encoding"));
+                    }
+                    if !field.value.eq_ignore_ascii_case(b"chunked") {
+                        return Err(HeadError::UnknownCoding);
+                    }
+                }
+                _ => self.facts.note(known, field.value)?,
+            }
+            let line_end = u32::try_from(line_start).unwrap_or(u32::MAX);
+            self.fields.push(Field { name, value, line_end, known });
+        }
+        if bytes.get(line_start..self.length) != Some(b"\r\n") {
+            return Err(HeadError::Bad("bare LF"));
+        }
+        self.facts.finish(&self.fields, length, chunked)?;
+        Ok(host)
+    }
+
+    /// Splits the target into authority, path and query (RFC 9112 section 3.2).
+    fn read_target(&mut self, bytes: &[u8], host: Option<Span>) -> Result<(), HeadError> {
+        let target = self.target.get(bytes);
+        if self.facts.method == Method::Connect {
+            return Err(HeadError::Connect);
+        }
+        if host.is_none() && self.facts.http11 {
+            return Err(HeadError::Bad("no Host"));
+        }
+        self.authority = host.unwrap_or_default();
+        let from = self.target.start();
+        if target.first() != Some(&b'/') {
+            if target == b"*" && self.facts.method == Method::Options {
+                self.path = self.target;
+                self.query = Span::default();
+                return self.check_authority(bytes);
+            }
+            let rest = strip_scheme(target).ok_or(HeadError::Bad("invalid request target"))?;
+            let scheme = target.len() - rest.len();
+            let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+            if end == 0 {
+                return Err(HeadError::Bad("request target without a host"));
+            }
+            self.authority = Span::new(from + scheme, from + scheme + end);
+            self.target = Span::new(from + scheme + end, self.target.end());
+        }
+        let target = self.target.get(bytes);
+        if memchr::memchr(b'#', target).is_some() {
+            return Err(HeadError::Bad("fragment in the request target"));
+        }
+        let from = self.target.start();
+        let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+        self.path = Span::new(from, from + end);
+        self.query = Span::new((from + end + 1).min(self.target.end()), self.target.end());
+        self.check_authority(bytes)
+    }
+
+    fn check_authority(&self, bytes: &[u8]) -> Result<(), HeadError> {
+        host_of(self.authority.get(bytes)).map(|_| ()).ok_or(HeadError::Bad("invalid host"))
+    }
+
+    /// An incomplete head: wait for more, unless it is too long already or has a line end that will be refused.
+    fn partial(bytes: &[u8]) -> Result<bool, HeadError> {
+        let first_line = memchr::memchr(b'\n', bytes);
+        match first_line {
+            None if bytes.len() > LINE_MAX => Err(HeadError::TargetTooLong),
+            Some(end) if end > LINE_MAX => Err(HeadError::TargetTooLong),
+            _ if bytes.len() >= HEAD_MAX => Err(HeadError::FieldsTooLarge),
+            _ => {
+                let last_line = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
+                if bytes.len() - last_line > LINE_MAX { Err(HeadError::FieldsTooLarge) } else { Ok(false) }
+            }
+        }
+    }
+
+    fn malformed(bytes: &[u8], error: httparse::Error) -> HeadError {
+        match error {
+            httparse::Error::TooManyHeaders => HeadError::FieldsTooLarge,
+            httparse::Error::Version if version_is_well_formed(bytes) => HeadError::Version,
+            httparse::Error::Version => HeadError::Bad("invalid HTTP version"),
+            httparse::Error::HeaderName => HeadError::Bad("invalid header name"),
+            httparse::Error::HeaderValue => HeadError::Bad("invalid header value"),
+            httparse::Error::NewLine => HeadError::Bad("bare CR"),
+            _ => HeadError::Bad("invalid request line"),
+        }
+    }
+}
+
+impl RequestFacts {
+    /// Takes note of a field that is about the connection.
+    fn note(&mut self, known: Known, value: &[u8]) -> Result<(), HeadError> {
+        match known {
+            Known::Connection => self.note_connection(value),
+            Known::Expect => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(HeadError::Expectation);
+                }
+                self.expects_continue = true;
+            }
+            Known::Te => self.te_trailers |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"trailers")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn note_connection(&mut self, value: &[u8]) {
+        for token in tokens(value) {
+            if token.eq_ignore_ascii_case(b"close") {
+                self.keep_alive = false;
+            } else if token.eq_ignore_ascii_case(b"keep-alive") {
+                // Wins over HTTP/1.0's default only; `close` wins over it (RFC 9112 section 9.3).
+                self.keep_alive = self.keep_alive || !self.http11;
+            } else if token.eq_ignore_ascii_case(b"upgrade") {
+                self.upgrade = true;
+            } else {
+                self.nominates = true;
+            }
+        }
+    }
+
+    /// Settles what depends on more than one field.
+    fn finish(&mut self, fields: &[Field], length: Option<u64>, chunked: bool) -> Result<(), HeadError> {
+        self.body = match (length, chunked) {
+            (Some(_), true) => return Err(HeadError::Bad("both Content-Length and Transfer-Encoding")),
+            (None, true) if !self.http11 => return Err(HeadError::Bad("Transfer-Encoding in HTTP/1.0")),
+            (None, true) => BodyLength::Chunked,
+            (Some(length), false) => BodyLength::exact(length),
+            (None, false) => BodyLength::None,
+        };
+        self.expects_continue &= self.http11 && self.body != BodyLength::None;
+        self.upgrade &= self.http11 && fields.iter().any(|f| f.known == Known::Upgrade);
+        Ok(())
+    }
+}
+
+/// A request head together with its bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestView<'b> {
+    /// The ranges.
+    pub head: &'b RequestHead,
+    /// The bytes they are ranges of.
+    pub bytes: &'b [u8],
+}
+
+impl<'b> RequestView<'b> {
+    /// The value of the first field called `name` (any case).
+    #[must_use]
+    pub fn header(&self, name: &[u8]) -> Option<&'b [u8]> {
+        self.headers(name).next()
+    }
+
+    /// The values of all fields called `name` (any case).
+    pub fn headers<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b, 'n> {
+        let bytes = self.bytes;
+        self.head
+            .fields
+            .iter()
+            .filter(move |field| {
+                field.name.len() == name.len() && field.name.get(bytes).eq_ignore_ascii_case(name)
+            })
+            .map(move |field| field.value.get(bytes))
+    }
+
+    /// The value of the first field of a known kind.
+    #[must_use]
+    pub fn known(&self, known: Known) -> Option<&'b [u8]> {
+        self.head.fields.iter().find(|field| field.known == known).map(|field| field.value.get(self.bytes))
+    }
+}
+
+/// The position after the CRLF that must follow `at`, white space before it skipped.
+#[inline]
+pub(super) fn crlf_after(bytes: &[u8], mut at: usize) -> Result<usize, HeadError> {
+    while matches!(bytes.get(at), Some(b' ' | b'\t')) {
+        at += 1;
+    }
+    match bytes.get(at..at + 2) {
+        Some(b"\r\n") => Ok(at + 2),
+        _ => Err(HeadError::Bad("bare LF")),
+    }
+}
+
+/// The elements of a comma-separated list, trimmed, empty ones left out.
+pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+}
+
+/// A `Content-Length`: digits only, no sign, no list, no overflow.
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
+    // 19 digits always fit; a longer number is no length of anything real.
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    digits
+        .iter()
+        .try_fold(0u64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
+}
+
+/// What follows `http://` or `https://`, any case.
+fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
+    [&b"http://"[..], b"https://"].into_iter().find_map(|scheme| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    })
+}
+
+/// Whether the first line ends in `HTTP/digit.digit`: a version we don't speak, rather than garbage.
+fn version_is_well_formed(bytes: &[u8]) -> bool {
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let Some(version) = line.rsplit(|b| *b == b' ').next() else { return false };
+    matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit())
+}

@@ -1,0 +1,155 @@
+//! Request targets: the path as routes see it, and the host without its port.
+
+use std::borrow::Cow;
+
+/// A path in the form that routes are matched against.
+pub type NormalisedPath<'b> = Cow<'b, [u8]>;
+
+/// Decodes percent-escapes, merges slashes and resolves `.` and `..` (RFC 3986 section 6.2.2, and nginx's
+/// `merge_slashes on`). Borrows where there is nothing to do. `None` where the path has a bad escape, an encoded NUL,
+/// or climbs above the root: nginx answers these with 400, and so does the gateway.
+#[must_use]
+pub fn normalise_path(path: &[u8]) -> Option<NormalisedPath<'_>> {
+    if !needs_work(path) { Some(Cow::Borrowed(path)) } else { rewrite(path).map(Cow::Owned) }
+}
+
+/// Whether anything in `path` must change: an escape, two slashes in a row, or a segment that starts with a dot.
+#[inline]
+fn needs_work(path: &[u8]) -> bool {
+    let mut after_slash = false;
+    for &byte in path {
+        if byte == b'%' || (after_slash && (byte == b'/' || byte == b'.')) {
+            return true;
+        }
+        after_slash = byte == b'/';
+    }
+    false
+}
+
+fn rewrite(path: &[u8]) -> Option<Vec<u8>> {
+    let decoded = decode(path)?;
+    let mut out = Vec::with_capacity(decoded.len());
+    let trailing = matches!(decoded.rsplit(|b| *b == b'/').next(), Some(b"" | b"." | b".."));
+    for segment in decoded.split(|b| *b == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." => {
+                let parent = out.iter().rposition(|b| *b == b'/')?;
+                out.truncate(parent);
+            }
+            name => {
+                out.push(b'/');
+                out.extend_from_slice(name);
+            }
+        }
+    }
+    if trailing || out.is_empty() {
+        out.push(b'/');
+    }
+    Some(out)
+}
+
+fn decode(path: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let [high, low, tail @ ..] = &rest[at + 1..] else { return None };
+        match hex(*high)? << 4 | hex(*low)? {
+            0 => return None,
+            byte => out.push(byte),
+        }
+        rest = tail;
+    }
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// The host of a `Host` value or authority: without port, brackets kept. `None` where it is not a valid `uri-host
+/// [":" port]` (RFC 9110 section 7.2). The case is the caller's affair.
+#[must_use]
+pub fn host_of(authority: &[u8]) -> Option<&[u8]> {
+    let (host, port) = if authority.first() == Some(&b'[') {
+        let close = memchr::memchr(b']', authority)?;
+        let inside = &authority[1..close];
+        let valid =
+            !inside.is_empty() && inside.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
+        valid.then(|| authority.split_at(close + 1))?
+    } else {
+        let end = memchr::memchr(b':', authority).unwrap_or(authority.len());
+        let (host, port) = authority.split_at(end);
+        host.iter().all(|b| HOST_BYTE[usize::from(*b)]).then_some((host, port))?
+    };
+    match port {
+        [] => Some(host),
+        [b':', digits @ ..] => digits.iter().all(u8::is_ascii_digit).then_some(host),
+        _ => None,
+    }
+}
+
+/// Bytes of a `reg-name` (RFC 3986 section 3.2.2), percent-escapes excluded.
+static HOST_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let allowed = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=";
+    let mut at = 0;
+    while at < allowed.len() {
+        table[allowed[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_come_out_as_nginx_sees_them() {
+        for (path, expected) in [
+            ("/hello", Some("/hello")),
+            ("/a//b", Some("/a/b")),
+            ("/a/./b", Some("/a/b")),
+            ("/a/../b", Some("/b")),
+            ("/a/..", Some("/")),
+            ("/a/.", Some("/a/")),
+            ("/a/b/", Some("/a/b/")),
+            ("//", Some("/")),
+            ("/%61", Some("/a")),
+            ("/a%2fb", Some("/a/b")),
+            ("/%2e%2e/x", None),
+            ("/../x", None),
+            ("/%00", None),
+            ("/%zz", None),
+            ("/%4", None),
+            ("/.well-known", Some("/.well-known")),
+            ("/a/...", Some("/a/...")),
+        ] {
+            let got = normalise_path(path.as_bytes());
+            assert_eq!(got.as_deref(), expected.map(str::as_bytes), "{path}");
+        }
+    }
+
+    #[test]
+    fn hosts_lose_their_port_and_bad_ones_are_refused() {
+        for (authority, expected) in [
+            ("example.com", Some("example.com")),
+            ("example.com:80", Some("example.com")),
+            ("example.com:", Some("example.com")),
+            ("[::1]:8080", Some("[::1]")),
+            ("", Some("")),
+            ("a b", None),
+            ("a/b", None),
+            ("a:b", None),
+            ("user@a", None),
+            ("[::1", None),
+            ("[]", None),
+            ("[::1]x", None),
+        ] {
+            assert_eq!(host_of(authority.as_bytes()), expected.map(str::as_bytes), "{authority}");
+        }
+    }
+}
