@@ -1,1 +1,29 @@
-//! (in progress)
+//! The plugin framework: what a plugin is, what it sees, how a route's chain of plugins is put together.
+//!
+//! A plugin says which phases it listens to ([`PluginDef`]); a route's [`Chain`] is compiled per phase, so a phase
+//! nobody listens to costs nothing. Plugins see an [`Exchange`] and never a socket.
+
+mod chain;
+mod def;
+mod exchange;
+mod flow;
+mod headers;
+mod hooks;
+mod meta;
+mod registry;
+mod request;
+mod shared;
+mod vars;
+
+pub mod testkit;
+
+pub use chain::{Chain, CompiledPlugin, Step};
+pub use def::{Plugin, PluginDef, PluginDefBuilder, schema_of};
+pub use exchange::{Client, ConsumerInfo, Exchange, Gateway, ResponseSource, RouteInfo, Timing, UpstreamTrace};
+pub use flow::{Flow, Reply, Resume};
+pub use headers::HeaderEdits;
+pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};
+pub use meta::Meta;
+pub use registry::{CompileContext, Parent, Registry};
+pub use request::{Request, RequestEdits};
+pub use shared::Shared;

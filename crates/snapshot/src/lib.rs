@@ -1,1 +1,26 @@
-//! (in progress)
+//! Compiles stored resources into the immutable [`Snapshot`] that the workers read.
+//!
+//! The arrow points one way: store -> builder -> snapshot -> workers. A resource that can't be compiled is left out,
+//! logged and shown; it never takes the rest of the configuration with it, and never replaces a good snapshot.
+
+mod route;
+mod upstream;
+
+pub use route::Route;
+pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream};
+
+use plugin::Chain;
+use router::Router;
+use std::sync::Arc;
+
+/// The whole configuration at one revision, compiled. Cheap to replace: what did not change is shared with the
+/// snapshot before.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The store revision it was made from.
+    pub revision: u64,
+    /// Request to route.
+    pub router: Router<Arc<Route>>,
+    /// Plugins of the global rules.
+    pub global: Arc<Chain>,
+}

@@ -1,0 +1,121 @@
+//! The plugins of one route (or of the global rules), sorted and split by phase.
+
+use crate::{Meta, OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, PluginDef};
+use std::any::Any;
+use std::sync::Arc;
+
+/// One plugin with one configuration, its hooks bound.
+#[derive(Clone)]
+pub struct CompiledPlugin {
+    /// Which plugin.
+    pub def: &'static PluginDef,
+    /// Its `_meta`, where that says anything.
+    pub meta: Option<Arc<Meta>>,
+    rewrite: Option<Arc<dyn OnRewrite>>,
+    access: Option<Arc<dyn OnAccess>>,
+    before_proxy: Option<Arc<dyn OnBeforeProxy>>,
+    response: Option<Arc<dyn OnResponse>>,
+    log: Option<Arc<dyn OnLog>>,
+}
+
+impl CompiledPlugin {
+    /// Binds the hooks that `def` declares to `plugin`, which `def` compiled.
+    pub(crate) fn bind(def: &'static PluginDef, plugin: &Arc<dyn Any + Send + Sync>) -> Self {
+        Self {
+            def,
+            meta: None,
+            rewrite: def.rewrite.map(|hook| hook(plugin)),
+            access: def.access.map(|hook| hook(plugin)),
+            before_proxy: def.before_proxy.map(|hook| hook(plugin)),
+            response: def.response.map(|hook| hook(plugin)),
+            log: def.log.map(|hook| hook(plugin)),
+        }
+    }
+
+    fn priority(&self) -> i32 {
+        self.meta.as_ref().and_then(|meta| meta.priority).unwrap_or(self.def.priority)
+    }
+}
+
+impl std::fmt::Debug for CompiledPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompiledPlugin").field("name", &self.def.name).finish_non_exhaustive()
+    }
+}
+
+/// One hook of a chain.
+pub struct Step<H: ?Sized> {
+    /// The hook.
+    pub hook: Arc<H>,
+    /// Which plugin it belongs to.
+    pub def: &'static PluginDef,
+    /// Its `_meta`, where that says anything.
+    pub meta: Option<Arc<Meta>>,
+}
+
+/// The hooks of a set of plugins, by phase, each in the order of priority.
+#[derive(Default)]
+pub struct Chain {
+    /// The rewrite phase.
+    pub rewrite: Box<[Step<dyn OnRewrite>]>,
+    /// The access phase.
+    pub access: Box<[Step<dyn OnAccess>]>,
+    /// Before an upstream is asked.
+    pub before_proxy: Box<[Step<dyn OnBeforeProxy>]>,
+    /// The response's head.
+    pub response: Box<[Step<dyn OnResponse>]>,
+    /// The end of the exchange.
+    pub log: Box<[Step<dyn OnLog>]>,
+    /// The plugins, sorted.
+    plugins: Box<[CompiledPlugin]>,
+}
+
+impl Chain {
+    /// Sorts plugins by priority (higher first; by name where equal, so that the order never depends on how the
+    /// configuration was written) and splits them by phase. Disabled ones are left out.
+    #[must_use]
+    pub fn new(mut plugins: Vec<CompiledPlugin>) -> Self {
+        plugins.retain(|plugin| !plugin.meta.as_ref().is_some_and(|meta| meta.disable));
+        plugins.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.def.name.cmp(b.def.name)));
+        Self {
+            rewrite: steps(&plugins, |plugin| plugin.rewrite.as_ref()),
+            access: steps(&plugins, |plugin| plugin.access.as_ref()),
+            before_proxy: steps(&plugins, |plugin| plugin.before_proxy.as_ref()),
+            response: steps(&plugins, |plugin| plugin.response.as_ref()),
+            log: steps(&plugins, |plugin| plugin.log.as_ref()),
+            plugins: plugins.into(),
+        }
+    }
+
+    /// The plugins in the order in which they run.
+    pub fn plugins(&self) -> impl Iterator<Item = &CompiledPlugin> {
+        self.plugins.iter()
+    }
+
+    /// Whether the chain has a plugin of this definition.
+    #[must_use]
+    pub fn has(&self, def: &'static PluginDef) -> bool {
+        self.plugins.iter().any(|plugin| plugin.def.name == def.name)
+    }
+
+    /// Whether there is nothing to run.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.plugins.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.plugins.iter().map(|plugin| plugin.def.name)).finish()
+    }
+}
+
+fn steps<H: ?Sized>(plugins: &[CompiledPlugin], hook: impl Fn(&CompiledPlugin) -> Option<&Arc<H>>) -> Box<[Step<H>]> {
+    plugins
+        .iter()
+        .filter_map(|plugin| {
+            hook(plugin).map(|hook| Step { hook: Arc::clone(hook), def: plugin.def, meta: plugin.meta.clone() })
+        })
+        .collect()
+}

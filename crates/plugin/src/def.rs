@@ -1,0 +1,152 @@
+//! What a plugin says about itself: name, priority, schema, and the phases it listens to.
+
+use crate::chain::CompiledPlugin;
+use crate::registry::CompileContext;
+use crate::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite};
+use model::ConfigError;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A plugin in its compiled form: nothing left to parse per request.
+pub trait Plugin: Send + Sync + Sized + 'static {
+    /// What the user writes.
+    type Config: DeserializeOwned;
+
+    /// Turns a configuration that the schema accepts, defaults filled in, into the compiled form.
+    ///
+    /// # Errors
+    /// Every mistake that the schema can't see, each with its path in the configuration.
+    fn compile(config: Self::Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>>;
+
+    /// The JSON Schema of the configuration. Usually `schema_of::<Self::Config>()`.
+    fn schema() -> Value;
+
+    /// The JSON Schema of the plugin's metadata; any object where the plugin has none of its own.
+    fn metadata_schema() -> Option<Value> {
+        None
+    }
+}
+
+/// The schema that a configuration's own type describes.
+#[must_use]
+pub fn schema_of<C: JsonSchema>() -> Value {
+    let mut settings = schemars::generate::SchemaSettings::draft07();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<C>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.remove("description");
+    }
+    schema
+}
+
+type Compile = fn(&'static PluginDef, Value, &CompileContext<'_>) -> Result<CompiledPlugin, Vec<ConfigError>>;
+type Hook<H> = Option<fn(&Arc<dyn std::any::Any + Send + Sync>) -> Arc<H>>;
+
+/// A plugin's entry in the registry. Made in a constant: `PluginDef::new::<T>(name, priority).on_access().build()`.
+pub struct PluginDef {
+    /// The name in configurations, APISIX's.
+    pub name: &'static str,
+    /// Within a phase the higher goes first; APISIX's number.
+    pub priority: i32,
+    /// Where it stands both in a global rule and on the route, the route's alone runs (APISIX's `run_policy`).
+    pub prefer_route: bool,
+    pub(crate) schema: fn() -> Value,
+    pub(crate) metadata_schema: fn() -> Option<Value>,
+    pub(crate) compile: Compile,
+    pub(crate) rewrite: Hook<dyn OnRewrite>,
+    pub(crate) access: Hook<dyn OnAccess>,
+    pub(crate) before_proxy: Hook<dyn OnBeforeProxy>,
+    pub(crate) response: Hook<dyn OnResponse>,
+    pub(crate) log: Hook<dyn OnLog>,
+}
+
+impl PluginDef {
+    /// Starts the entry of plugin `T`.
+    #[must_use]
+    #[expect(clippy::new_ret_no_self, reason = "the builder ends in a PluginDef")]
+    pub const fn new<T: Plugin>(name: &'static str, priority: i32) -> PluginDefBuilder<T> {
+        PluginDefBuilder {
+            def: Self {
+                name,
+                priority,
+                prefer_route: false,
+                schema: T::schema,
+                metadata_schema: T::metadata_schema,
+                compile: compile::<T>,
+                rewrite: None,
+                access: None,
+                before_proxy: None,
+                response: None,
+                log: None,
+            },
+            plugin: PhantomData,
+        }
+    }
+}
+
+impl std::fmt::Debug for PluginDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PluginDef").field("name", &self.name).field("priority", &self.priority).finish_non_exhaustive()
+    }
+}
+
+/// A [`PluginDef`] in the making. Each `on_` method needs the hook's trait, so a forgotten hook does not compile.
+pub struct PluginDefBuilder<T> {
+    def: PluginDef,
+    plugin: PhantomData<fn() -> T>,
+}
+
+macro_rules! listen {
+    ($(#[$doc:meta])* $method:ident, $field:ident, $hook:ident) => {
+        $(#[$doc])*
+        #[must_use]
+        pub const fn $method(mut self) -> Self
+        where
+            T: $hook,
+        {
+            self.def.$field = Some(|plugin| -> Arc<dyn $hook> {
+                Arc::clone(plugin).downcast::<T>().expect("compiled by the same definition")
+            });
+            self
+        }
+    };
+}
+
+impl<T: Plugin> PluginDefBuilder<T> {
+    listen!(/** Listens to the rewrite phase. */ on_rewrite, rewrite, OnRewrite);
+    listen!(/** Listens to the access phase. */ on_access, access, OnAccess);
+    listen!(/** Listens to the phase before an upstream is asked. */ on_before_proxy, before_proxy, OnBeforeProxy);
+    listen!(/** Listens to the response's head. */ on_response, response, OnResponse);
+    listen!(/** Listens to the end of exchanges. */ on_log, log, OnLog);
+
+    /// The route's configuration alone runs where a global rule has the plugin too.
+    #[must_use]
+    pub const fn prefer_route(mut self) -> Self {
+        self.def.prefer_route = true;
+        self
+    }
+
+    /// The finished entry.
+    #[must_use]
+    pub const fn build(self) -> PluginDef {
+        // Moving `def` out of `self` by hand: a const fn can't drop the builder.
+        let Self { def, plugin: _ } = self;
+        def
+    }
+}
+
+/// Reads the configuration of plugin `T`, compiles it and binds its hooks.
+fn compile<T: Plugin>(
+    def: &'static PluginDef,
+    config: Value,
+    cx: &CompileContext<'_>,
+) -> Result<CompiledPlugin, Vec<ConfigError>> {
+    let config = serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
+    let plugin: Arc<dyn std::any::Any + Send + Sync> = Arc::new(T::compile(config, cx)?);
+    Ok(CompiledPlugin::bind(def, &plugin))
+}

@@ -1,0 +1,181 @@
+//! One request and its response, on their way through the gateway.
+
+use crate::{HeaderEdits, Request};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stdx::WorkerToken;
+
+/// What hooks see of a request and its response. Made by the engine; lives as long as the request.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    /// The client's request.
+    pub request: Request<'a>,
+    /// Fields that the response will carry besides the upstream's, whoever makes the response.
+    pub reply_headers: HeaderEdits,
+    /// The connection it came by.
+    pub client: &'a Client,
+    /// The process it runs in.
+    pub gateway: &'a Gateway,
+    /// The worker it runs on: the key to per-worker state.
+    pub worker: &'a WorkerToken,
+    /// The route that matched; `None` before the choice and where none matches.
+    pub route: Option<&'a RouteInfo>,
+    /// The path pattern that matched: `/hello/*`.
+    pub matched_uri: &'a str,
+    /// The host pattern that matched; empty where the route names no host.
+    pub matched_host: &'a str,
+    /// The authenticated consumer.
+    pub consumer: Option<Arc<ConsumerInfo>>,
+    /// The upstream's part so far.
+    pub upstream: UpstreamTrace,
+    /// Times and sizes.
+    pub timing: Timing,
+    /// The response's status; 0 until there is one.
+    pub status: u16,
+    /// Who made the response.
+    pub source: ResponseSource,
+    /// Variables that plugins set for this request: `(name, value)`.
+    pub vars: Vec<(String, Vec<u8>)>,
+}
+
+/// The client's connection.
+#[derive(Debug)]
+pub struct Client {
+    /// The peer's address.
+    pub addr: SocketAddr,
+    /// The peer's IP address as text: `$remote_addr`. Written once per connection.
+    pub ip_text: String,
+    /// The address the connection was accepted on.
+    pub local: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub tls: bool,
+    /// Serial number: `$connection`.
+    pub serial: u64,
+}
+
+impl Client {
+    /// The client behind a connection from `addr` to `local`.
+    #[must_use]
+    pub fn new(addr: SocketAddr, local: SocketAddr, serial: u64) -> Self {
+        // An IPv4 peer of a dual-stack listener is shown as IPv4.
+        let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+        Self { addr, ip_text: addr.ip().to_string(), local, tls: false, serial }
+    }
+
+    /// The peer's IP address.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.addr.ip()
+    }
+
+    /// `$scheme`.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+}
+
+/// What is the same for every request of the process.
+#[derive(Debug, Clone, Default)]
+pub struct Gateway {
+    /// This machine's name: `$hostname`.
+    pub hostname: String,
+    /// This process: `$pid`.
+    pub pid: u32,
+}
+
+/// What hooks may know of the route.
+#[derive(Debug, Clone, Default)]
+pub struct RouteInfo {
+    /// Its id.
+    pub id: String,
+    /// Its name; empty where it has none.
+    pub name: String,
+    /// Its service's id; empty where it belongs to none.
+    pub service_id: String,
+    /// Its service's name; empty where there is none.
+    pub service_name: String,
+}
+
+/// What hooks may know of the consumer.
+#[derive(Debug, Clone, Default)]
+pub struct ConsumerInfo {
+    /// Its name.
+    pub name: String,
+    /// Its group; empty where it belongs to none.
+    pub group_id: String,
+}
+
+/// What is known of the upstream's part.
+#[derive(Debug, Default)]
+pub struct UpstreamTrace {
+    /// The node asked last, address and port as text. Shared on one worker only, so counting it is no atomic.
+    pub addr: Option<Rc<str>>,
+    /// The node's address: `$balancer_ip`; the part of `addr` before the port.
+    pub ip_len: usize,
+    /// The status it answered with; 0 where it has not.
+    pub status: u16,
+    /// From sending the request to the response's last byte; `None` where no upstream was asked.
+    pub time: Option<Duration>,
+    /// `http`, `https` ...; empty before one is asked.
+    pub scheme: &'static str,
+    /// The `Host` it was asked for, where it differs from the client's.
+    pub host: Option<Rc<str>>,
+}
+
+impl UpstreamTrace {
+    /// The node's address and port; empty before one is asked.
+    #[must_use]
+    pub fn addr(&self) -> &str {
+        self.addr.as_deref().unwrap_or_default()
+    }
+
+    /// The node's address without its port: what APISIX calls `balancer_ip`.
+    #[must_use]
+    pub fn ip(&self) -> &str {
+        self.addr().get(..self.ip_len).unwrap_or_default()
+    }
+}
+
+/// Times and sizes of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// When the head was complete.
+    pub started: Instant,
+    /// From then to the response's last byte; zero before the log phase.
+    pub total: Duration,
+    /// Bytes of the request, head and body.
+    pub request_bytes: u64,
+    /// Bytes sent to the client, head and body.
+    pub sent_bytes: u64,
+    /// Bytes of the response's body sent.
+    pub sent_body_bytes: u64,
+    /// Number of the request on its connection, from 1.
+    pub request_number: u64,
+}
+
+/// Who made a response: the `response_source` label of APISIX's metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum ResponseSource {
+    /// The gateway itself: plugins, 404, refusals.
+    #[default]
+    Apisix,
+    /// The proxy module, because no usable response came: 502, 504 and the like.
+    Nginx,
+    /// The upstream.
+    Upstream,
+}
+
+impl ResponseSource {
+    /// The label's value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apisix => "apisix",
+            Self::Nginx => "nginx",
+            Self::Upstream => "upstream",
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a hook decides.
+
+use crate::Exchange;
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
+/// What happens after a hook.
+pub enum Flow {
+    /// The next hook runs.
+    Next,
+    /// The gateway answers with this; no further hook of this phase runs and no upstream is asked.
+    Reply(Box<Reply>),
+    /// The exchange waits for a future; its result then decides. The one place where a hook may allocate a future:
+    /// hooks that need not wait don't pay for it.
+    Wait(Pin<Box<dyn Future<Output = Resume>>>),
+}
+
+impl Flow {
+    /// Answers with `reply`.
+    #[must_use]
+    pub fn reply(reply: Reply) -> Self {
+        Self::Reply(Box::new(reply))
+    }
+
+    /// Answers with `status` and the gateway's own page for it.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self::reply(Reply::status(status))
+    }
+}
+
+impl std::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Next => f.write_str("Next"),
+            Self::Reply(reply) => f.debug_tuple("Reply").field(reply).finish(),
+            Self::Wait(_) => f.write_str("Wait"),
+        }
+    }
+}
+
+/// What a waiting hook does with the exchange when its future is done. The future itself can't hold the exchange.
+pub type Resume = Box<dyn FnOnce(&mut Exchange<'_>) -> Flow>;
+
+/// An answer made by the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reply {
+    /// The status code, 200 to 599.
+    pub status: u16,
+    /// Header fields besides `Date`, `Server`, `Content-Length` and `Connection`, which the engine writes.
+    pub headers: Vec<(Cow<'static, str>, Vec<u8>)>,
+    /// The body; `None` asks for the gateway's own page for this status.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Reply {
+    /// `status` with the gateway's own page for it.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// `status` with a body, as `text/plain; charset=utf-8` unless a header says otherwise: APISIX's default.
+    #[must_use]
+    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: Vec::new(), body: Some(body.into()) }
+    }
+
+    /// `status` with `{"error_msg":"..."}` and a newline, APISIX's form of an error.
+    #[must_use]
+    pub fn error(status: u16, message: &str) -> Self {
+        let message = serde_json::Value::from(message);
+        Self::text(status, format!("{{\"error_msg\":{message}}}\n"))
+    }
+
+    /// The same answer with one more header field.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+}

@@ -1,0 +1,150 @@
+//! Changes to a head's fields, kept apart from the head until it is written.
+
+/// Fields to add to a head and names to drop from it. One buffer, reused from exchange to exchange: setting a field
+/// allocates nothing once the buffer has grown.
+#[derive(Debug, Default)]
+pub struct HeaderEdits {
+    /// Complete lines: `Name: value\r\n`.
+    lines: Vec<u8>,
+    ops: Vec<Op>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Op {
+    kind: Kind,
+    /// Of the line in `lines`; for a removal the name alone stands there.
+    start: usize,
+    name_len: usize,
+    end: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The field replaces all of its name.
+    Set,
+    /// The field is added to those of its name.
+    Append,
+    /// All fields of the name are dropped.
+    Remove,
+    /// Overruled by a later edit.
+    Void,
+}
+
+impl HeaderEdits {
+    /// Replaces all fields called `name` by one. A byte that no field value may hold (CR, LF, NUL) becomes a space.
+    pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
+        self.void(name.as_bytes());
+        self.push(Kind::Set, name, value.as_ref());
+    }
+
+    /// As [`Self::set`] with a number.
+    #[inline]
+    pub fn set_number(&mut self, name: &str, value: u64) {
+        self.void(name.as_bytes());
+        let start = self.lines.len();
+        self.lines.reserve(name.len() + 24);
+        self.lines.extend_from_slice(name.as_bytes());
+        self.lines.extend_from_slice(b": ");
+        wire::http1::push_decimal(&mut self.lines, value);
+        self.lines.extend_from_slice(b"\r\n");
+        self.ops.push(Op { kind: Kind::Set, start, name_len: name.len(), end: self.lines.len() });
+    }
+
+    /// Adds a field beside those of its name. Bytes as in [`Self::set`].
+    pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) {
+        self.push(Kind::Append, name, value.as_ref());
+    }
+
+    /// Drops all fields called `name`.
+    pub fn remove(&mut self, name: &str) {
+        self.void(name.as_bytes());
+        let start = self.lines.len();
+        self.lines.extend_from_slice(name.as_bytes());
+        self.ops.push(Op { kind: Kind::Remove, start, name_len: name.len(), end: self.lines.len() });
+    }
+
+    /// The value that the first edit gives `name`: `Some(None)` where it is removed, `None` where no edit speaks of it.
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<Option<&[u8]>> {
+        let op = self.ops.iter().find(|op| op.kind != Kind::Void && self.is(op, name))?;
+        Some((op.kind != Kind::Remove).then(|| &self.lines[op.start + op.name_len + 2..op.end - 2]))
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Whether the head's own fields called `name` are to be dropped.
+    #[must_use]
+    #[inline]
+    pub fn drops(&self, name: &[u8]) -> bool {
+        self.ops.iter().any(|op| op.name_len == name.len() && self.drops_by(op, name))
+    }
+
+    /// Appends the lines to be added.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        for op in &self.ops {
+            if matches!(op.kind, Kind::Set | Kind::Append) {
+                out.extend_from_slice(&self.lines[op.start..op.end]);
+            }
+        }
+    }
+
+    /// Forgets all edits and keeps the buffers.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.lines.clear();
+        self.ops.clear();
+    }
+
+    fn drops_by(&self, op: &Op, name: &[u8]) -> bool {
+        matches!(op.kind, Kind::Set | Kind::Remove) && self.is(op, name)
+    }
+
+    fn is(&self, op: &Op, name: &[u8]) -> bool {
+        op.name_len == name.len() && self.lines[op.start..op.start + op.name_len].eq_ignore_ascii_case(name)
+    }
+
+    /// Overrules earlier edits of `name`.
+    fn void(&mut self, name: &[u8]) {
+        for at in 0..self.ops.len() {
+            if self.is(&self.ops[at], name) {
+                self.ops[at].kind = Kind::Void;
+            }
+        }
+    }
+
+    fn push(&mut self, kind: Kind, name: &str, value: &[u8]) {
+        let start = self.lines.len();
+        self.lines.extend_from_slice(name.as_bytes());
+        self.lines.extend_from_slice(b": ");
+        self.lines.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
+        self.lines.extend_from_slice(b"\r\n");
+        self.ops.push(Op { kind, start, name_len: name.len(), end: self.lines.len() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_edits_overrule_and_values_cannot_break_lines() {
+        let mut edits = HeaderEdits::default();
+        edits.set("X-A", "1");
+        edits.append("X-B", "b1");
+        edits.set_number("x-a", 2);
+        edits.append("X-B", "b2\r\nX-Evil: 1");
+        edits.remove("Server");
+        let mut out = Vec::new();
+        edits.write(&mut out);
+        assert_eq!(String::from_utf8(out).expect("ascii"), "X-B: b1\r\nx-a: 2\r\nX-B: b2  X-Evil: 1\r\n");
+        assert_eq!(edits.get(b"X-A"), Some(Some(&b"2"[..])));
+        assert_eq!(edits.get(b"server"), Some(None));
+        assert_eq!(edits.get(b"x-none"), None);
+        assert!(edits.drops(b"X-a") && edits.drops(b"server") && !edits.drops(b"x-b"));
+    }
+}

@@ -1,0 +1,171 @@
+//! The plugins this gateway has, and how their configurations are checked and compiled.
+
+use crate::chain::CompiledPlugin;
+use crate::{Meta, PluginDef, Shared};
+use model::schema::{Report, Validator};
+use model::{ConfigError, PluginMap};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// The plugins this gateway has. Made once, at start.
+pub struct Registry {
+    entries: HashMap<&'static str, Entry>,
+    /// The process's shared plugin state.
+    pub shared: Shared,
+    /// `plugin_attr` of the configuration file.
+    attributes: Map<String, Value>,
+}
+
+struct Entry {
+    def: &'static PluginDef,
+    schema: Value,
+    validator: Validator,
+    metadata_schema: Value,
+    metadata_validator: Validator,
+}
+
+/// What a plugin may ask for while it is compiled.
+pub struct CompileContext<'a> {
+    /// The process's shared plugin state.
+    pub shared: &'a Shared,
+    /// The plugin's `plugin_metadata`.
+    pub metadata: Option<&'a Value>,
+    /// The plugin's part of `plugin_attr` in the configuration file.
+    pub attributes: Option<&'a Value>,
+    /// Where the configuration stands.
+    pub parent: Parent<'a>,
+}
+
+/// The resource in which a plugin's configuration stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Parent<'a> {
+    /// Its store key: `/routes/1`.
+    pub resource_key: &'a str,
+    /// Changes when, and only when, this plugin's configuration there changes.
+    pub config_version: u64,
+}
+
+impl Registry {
+    /// A registry of `plugins`, with the configuration file's `plugin_attr`.
+    ///
+    /// # Errors
+    /// When a plugin's own schema is no valid schema: a mistake in that plugin.
+    pub fn new(
+        plugins: &[&'static PluginDef],
+        attributes: Map<String, Value>,
+    ) -> Result<Self, ConfigError> {
+        let mut entries = HashMap::new();
+        for def in plugins {
+            let schema = with_meta((def.schema)());
+            let metadata_schema = (def.metadata_schema)().unwrap_or_else(|| json!({"type": "object"}));
+            let compile = |schema: &Value| {
+                Validator::compile(schema).map_err(|error| ConfigError::new(def.name, error.to_string()))
+            };
+            let (validator, metadata_validator) = (compile(&schema)?, compile(&metadata_schema)?);
+            entries.insert(def.name, Entry { def, schema, validator, metadata_schema, metadata_validator });
+        }
+        Ok(Self { entries, shared: Shared::default(), attributes })
+    }
+
+    /// The definition of the plugin called `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'static PluginDef> {
+        self.entries.get(name).map(|entry| entry.def)
+    }
+
+    /// All definitions, by priority, higher first.
+    #[must_use]
+    pub fn all(&self) -> Vec<&'static PluginDef> {
+        let mut all: Vec<_> = self.entries.values().map(|entry| entry.def).collect();
+        all.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
+        all
+    }
+
+    /// The JSON Schema of a plugin's configuration, `_meta` included.
+    #[must_use]
+    pub fn schema(&self, name: &str) -> Option<&Value> {
+        self.entries.get(name).map(|entry| &entry.schema)
+    }
+
+    /// The JSON Schema of a plugin's metadata.
+    #[must_use]
+    pub fn metadata_schema(&self, name: &str) -> Option<&Value> {
+        self.entries.get(name).map(|entry| &entry.metadata_schema)
+    }
+
+    /// Checks a `plugin_metadata` resource against the plugin's schema; `None` for an unknown plugin.
+    #[must_use]
+    pub fn check_metadata(&self, name: &str, value: &Value) -> Option<Report> {
+        self.entries.get(name).map(|entry| entry.metadata_validator.check(value))
+    }
+
+    /// Checks every plugin of a `plugins` object: it exists, its configuration is valid and compiles. Every mistake is
+    /// named; paths start at the `plugins` object.
+    #[must_use]
+    pub fn check(&self, plugins: &PluginMap) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        for (name, config) in plugins {
+            let parent = Parent { resource_key: "", config_version: 0 };
+            if let Err(found) = self.compile_one(name, config, None, parent) {
+                errors.extend(found);
+            }
+        }
+        errors
+    }
+
+    /// Compiles one plugin of a `plugins` object.
+    ///
+    /// # Errors
+    /// Every mistake; paths start at the `plugins` object.
+    pub fn compile_one(
+        &self,
+        name: &str,
+        config: &Value,
+        metadata: Option<&Value>,
+        parent: Parent<'_>,
+    ) -> Result<CompiledPlugin, Vec<ConfigError>> {
+        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        let Some(entry) = self.entries.get(name) else {
+            return Err(vec![ConfigError::new(pointer, format!("unknown plugin [{name}]"))]);
+        };
+        let refuse = |errors: Vec<ConfigError>| -> Vec<ConfigError> {
+            errors.into_iter().map(|error| error.under(&pointer)).collect()
+        };
+        let failed = |error: ConfigError| {
+            let message = format!("failed to check the configuration of plugin {name} err: {}", error.message);
+            ConfigError { message, ..error }
+        };
+        let report = entry.validator.check(config);
+        if !report.is_ok() {
+            return Err(refuse(report.errors.into_iter().map(failed).collect()));
+        }
+        let mut config = config.clone();
+        entry.validator.apply_defaults(&mut config);
+        let meta = Meta::compile(&config).map_err(refuse)?;
+        if let Some(object) = config.as_object_mut() {
+            object.remove("_meta");
+        }
+        let cx = CompileContext { shared: &self.shared, metadata, attributes: self.attributes.get(name), parent };
+        let mut compiled = (entry.def.compile)(entry.def, config, &cx)
+            .map_err(|errors| refuse(errors.into_iter().map(failed).collect()))?;
+        compiled.meta = meta.map(std::sync::Arc::new);
+        Ok(compiled)
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.entries.keys()).finish()
+    }
+}
+
+/// A plugin's schema with the members that every plugin takes.
+fn with_meta(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        let properties = object.entry("properties").or_insert_with(|| json!({}));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert("_meta".to_owned(), Meta::schema());
+        }
+    }
+    schema
+}

@@ -1,0 +1,138 @@
+//! What a plugin's tests need: an exchange made from the text of a request.
+
+use crate::{
+    Chain, Client, Exchange, Flow, Gateway, HeaderEdits, Parent, Registry, Request, ResponseSource, RouteInfo, Timing,
+    UpstreamTrace,
+};
+use model::{ConfigError, PluginMap};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+use stdx::WorkerToken;
+use wire::{RequestHead, RequestView, host_of, normalise_path};
+
+/// Everything an exchange borrows from.
+#[derive(Debug)]
+pub struct Bench {
+    head: RequestHead,
+    bytes: Vec<u8>,
+    client: Client,
+    gateway: Gateway,
+    worker: WorkerToken,
+    route: RouteInfo,
+}
+
+impl Bench {
+    /// A bench with one request: head lines separated by newlines, as `"GET /hello\nHost: a.com"`. The version and a
+    /// missing `Host` are supplied.
+    ///
+    /// # Panics
+    /// When the text is no valid request head: a mistake in the test.
+    #[must_use]
+    pub fn new(request: &str) -> Self {
+        let (line, rest) = request.split_once('\n').unwrap_or((request, ""));
+        let mut text = format!("{line} HTTP/1.1\r\n");
+        if !rest.to_ascii_lowercase().contains("host:") {
+            text.push_str("Host: localhost\r\n");
+        }
+        for field in rest.lines() {
+            text.push_str(field);
+            text.push_str("\r\n");
+        }
+        text.push_str("\r\n");
+        let mut head = RequestHead::default();
+        assert_eq!(head.parse(text.as_bytes()), Ok(true), "a valid head");
+        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        Self {
+            head,
+            bytes: text.into_bytes(),
+            client: Client::new(local(40_000), local(9080), 1),
+            gateway: Gateway { hostname: "gateway".to_owned(), pid: 1 },
+            worker: WorkerToken::claim().expect("fewer tests than tokens"),
+            route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
+        }
+    }
+
+    /// The same bench with another client address.
+    ///
+    /// # Panics
+    /// When `ip` is no IP address.
+    #[must_use]
+    pub fn from_ip(mut self, ip: &str) -> Self {
+        let ip = ip.parse().expect("an IP address");
+        self.client = Client::new(SocketAddr::new(ip, 40_000), self.client.local, 1);
+        self
+    }
+
+    /// The same bench with another route.
+    #[must_use]
+    pub fn on_route(mut self, route: RouteInfo) -> Self {
+        self.route = route;
+        self
+    }
+
+    /// The exchange, its route chosen.
+    ///
+    /// # Panics
+    /// When the request's path can't be normalised.
+    #[must_use]
+    pub fn exchange(&self) -> Exchange<'_> {
+        let view = RequestView { head: &self.head, bytes: &self.bytes };
+        let path = normalise_path(self.head.path.get(&self.bytes)).expect("a valid path");
+        let host = host_of(self.head.authority.get(&self.bytes)).unwrap_or_default().to_ascii_lowercase();
+        Exchange {
+            request: Request::new(view, path, Cow::Owned(host)),
+            reply_headers: HeaderEdits::default(),
+            client: &self.client,
+            gateway: &self.gateway,
+            worker: &self.worker,
+            route: Some(&self.route),
+            matched_uri: "/*",
+            matched_host: "",
+            consumer: None,
+            upstream: UpstreamTrace::default(),
+            timing: Timing {
+                started: Instant::now(),
+                total: Duration::ZERO,
+                request_bytes: self.head.length as u64,
+                sent_bytes: 0,
+                sent_body_bytes: 0,
+                request_number: 1,
+            },
+            status: 0,
+            source: ResponseSource::Apisix,
+            vars: Vec::new(),
+        }
+    }
+}
+
+/// Compiles a `plugins` object as a route's chain would be.
+///
+/// # Errors
+/// Every mistake in the configurations.
+pub fn chain(registry: &Registry, plugins: &Value) -> Result<Chain, Vec<ConfigError>> {
+    let empty = PluginMap::new();
+    let plugins = plugins.as_object().unwrap_or(&empty);
+    let parent = Parent { resource_key: "/routes/1", config_version: 1 };
+    let compiled = plugins.iter().map(|(name, config)| registry.compile_one(name, config, None, parent));
+    Ok(Chain::new(compiled.collect::<Result<_, _>>()?))
+}
+
+/// Runs the access phase: the status of the first reply, or 0 when the request would go to the upstream.
+///
+/// # Panics
+/// When a hook waits: its test needs a runtime.
+pub fn access(chain: &Chain, exchange: &mut Exchange<'_>) -> u16 {
+    for step in &chain.access {
+        if step.meta.as_ref().is_some_and(|meta| !meta.admits(exchange)) {
+            continue;
+        }
+        match step.hook.access(exchange) {
+            Flow::Next => {}
+            Flow::Reply(reply) => return reply.status,
+            Flow::Wait(_) => panic!("{} waits", step.def.name),
+        }
+    }
+    0
+}

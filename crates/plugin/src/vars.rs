@@ -1,0 +1,125 @@
+//! The values of variables, read from an exchange.
+
+use crate::Exchange;
+use model::var::{Var, VarSource};
+use router::RequestFacts;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use wire::http1::push_decimal;
+
+impl RequestFacts for Exchange<'_> {
+    fn host(&self) -> &[u8] {
+        &self.request.host
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.request.path
+    }
+
+    fn method(&self) -> &[u8] {
+        self.request.method()
+    }
+
+    fn remote_ip(&self) -> IpAddr {
+        self.client.ip()
+    }
+}
+
+impl VarSource for Exchange<'_> {
+    fn var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
+        if let Some(value) = self.request_var(var) {
+            return Some(value);
+        }
+        match var {
+            Var::Status => (self.status != 0).then(|| number(u64::from(self.status))),
+            Var::BytesSent => Some(number(self.timing.sent_bytes)),
+            Var::BodyBytesSent => Some(number(self.timing.sent_body_bytes)),
+            Var::RequestLength => Some(number(self.timing.request_bytes)),
+            Var::RequestTime => Some(seconds(self.timing.total)),
+            Var::ConnectionRequests => Some(number(self.timing.request_number)),
+            Var::UpstreamAddr => text(self.upstream.addr()),
+            Var::BalancerIp => text(self.upstream.ip()),
+            Var::BalancerPort => text(self.upstream.addr().get(self.upstream.ip_len + 1..).unwrap_or_default()),
+            Var::UpstreamStatus => (self.upstream.status != 0).then(|| number(u64::from(self.upstream.status))),
+            Var::UpstreamResponseTime => self.upstream.time.map(seconds),
+            Var::UpstreamScheme => text(self.upstream.scheme),
+            Var::RouteId => text(&self.route?.id),
+            Var::RouteName => text(&self.route?.name),
+            Var::ServiceId => text(&self.route?.service_id),
+            Var::ServiceName => text(&self.route?.service_name),
+            Var::ConsumerName => text(&self.consumer.as_ref()?.name),
+            Var::ConsumerGroupId => text(&self.consumer.as_ref()?.group_id),
+            Var::MatchedUri => text(self.matched_uri),
+            Var::MatchedHost => text(self.matched_host),
+            Var::SentHttp(name) => self.reply_headers.get(name.as_bytes()).flatten().map(Cow::Borrowed),
+            Var::Custom(name) => {
+                self.vars.iter().rev().find(|(set, _)| set == name).map(|(_, value)| Cow::Borrowed(value.as_slice()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Variables that are known from the start: the request's, the connection's, the process's.
+    fn request_var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
+        let request = &self.request;
+        match var {
+            Var::RemoteAddr => text(&self.client.ip_text),
+            Var::RemotePort => Some(number(u64::from(self.client.addr.port()))),
+            Var::ServerAddr => Some(Cow::Owned(self.client.local.ip().to_string().into_bytes())),
+            Var::ServerPort => Some(number(u64::from(self.client.local.port()))),
+            Var::Scheme => text(self.client.scheme()),
+            Var::Connection => Some(number(self.client.serial)),
+            Var::RequestMethod => Some(Cow::Borrowed(request.method())),
+            Var::Uri => Some(Cow::Borrowed(&request.path)),
+            Var::RequestUri => Some(Cow::Borrowed(request.target())),
+            Var::QueryString => present(request.query()),
+            Var::IsArgs => Some(Cow::Borrowed(if request.query().is_empty() { &b""[..] } else { b"?" })),
+            Var::Host | Var::ServerName => present(&request.host),
+            Var::ServerProtocol => {
+                Some(Cow::Borrowed(if request.view.head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" }))
+            }
+            Var::RequestLine => {
+                let version: &[u8] = if request.view.head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" };
+                Some(Cow::Owned([request.method(), request.target(), version].join(&b' ')))
+            }
+            Var::Http(name) => request.header(name.as_bytes()).map(Cow::Borrowed),
+            Var::Arg(name) => request.arg(name.as_bytes()).map(Cow::Borrowed),
+            Var::Cookie(name) => request.cookie(name.as_bytes()).map(Cow::Borrowed),
+            Var::UpstreamHost => match self.upstream.host.as_deref() {
+                Some(host) => text(host),
+                None => request.known(wire::Known::Host).map(Cow::Borrowed),
+            },
+            Var::UpstreamUri => match request.edits.as_ref().and_then(|edits| edits.target.as_deref()) {
+                Some(target) => Some(Cow::Borrowed(target)),
+                None => Some(Cow::Borrowed(request.target())),
+            },
+            Var::Hostname => text(&self.gateway.hostname),
+            Var::Pid => Some(number(u64::from(self.gateway.pid))),
+            Var::Msec => Some(seconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())),
+            _ => None,
+        }
+    }
+}
+
+fn text(value: &str) -> Option<Cow<'_, [u8]>> {
+    present(value.as_bytes())
+}
+
+/// A variable that is empty counts as absent, as in nginx's `vars` of APISIX.
+fn present(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    (!value.is_empty()).then_some(Cow::Borrowed(value))
+}
+
+fn number(value: u64) -> Cow<'static, [u8]> {
+    let mut digits = Vec::with_capacity(20);
+    push_decimal(&mut digits, value);
+    Cow::Owned(digits)
+}
+
+/// Seconds with milliseconds: `0.005`.
+fn seconds(value: Duration) -> Cow<'static, [u8]> {
+    Cow::Owned(format!("{}.{:03}", value.as_secs(), value.subsec_millis()).into_bytes())
+}
