@@ -3,8 +3,7 @@
 use super::{Findings, Tree, report};
 
 /// Names that say nothing.
-const DRAWERS: [&str; 9] =
-    ["util", "utils", "helper", "helpers", "common", "manager", "misc", "shared", "stuff"];
+const DRAWERS: [&str; 7] = ["util", "utils", "helper", "helpers", "common", "manager", "misc"];
 
 pub(super) fn check(tree: &Tree, findings: &mut Findings) {
     for (file, _) in tree.rust() {
