@@ -82,7 +82,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         }
     }
     if count > 0 {
-        bail!("{count} places break a rule of the house");
+        bail!("rules of the house are broken, in {count} place(s)");
     }
     println!("{} files keep {} rules", tree.files().len(), RULES.len());
     Ok(())

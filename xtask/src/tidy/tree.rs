@@ -109,9 +109,14 @@ impl Tree {
     }
 }
 
-/// Code that only tests run: integration tests, and the `tests.rs` that a module keeps beside itself.
+/// Code that only tests run: integration tests, and the tests that a module keeps in a file of their own.
 fn is_test_path(path: &str) -> bool {
-    path.split('/').any(|part| part == "tests" || part == "tests.rs")
+    path.split('/').any(|part| part == "tests") || is_module_of_tests(path)
+}
+
+/// Whether `path` is `tests.rs` or `<something>_tests.rs`: the tests of the module beside it.
+pub(super) fn is_module_of_tests(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
 }
 
 /// The part of `.gitignore` that we use: names, names at the root (`/target`) and suffixes (`*.profraw`).
@@ -167,6 +172,8 @@ mod tests {
         assert!(is_test_path("tests/proxy.rs"));
         assert!(is_test_path("crates/store/tests/suite.rs"));
         assert!(is_test_path("crates/store/src/tests.rs"));
+        assert!(is_test_path("crates/store/src/txn_tests.rs"));
+        assert!(!is_test_path("crates/store/src/contests.rs"));
         assert!(!is_test_path("crates/store/src/testkit.rs"));
     }
 }
