@@ -1,0 +1,50 @@
+//! Every bound of the store in one place, with the sum that justifies it.
+
+use std::time::Duration;
+
+/// Longest key in bytes. The deepest APISIX key is `/consumers/NAME/credentials/ID`, with ids of at most 64 bytes.
+pub const KEY_BYTES_MAX: usize = 512;
+
+/// Largest value in bytes: 1.5 MiB, the body limit of APISIX's Admin API and etcd's default request limit.
+pub const VALUE_BYTES_MAX: usize = 1_572_864;
+
+/// Most preconditions, and most operations, of one transaction: etcd's default `--max-txn-ops`.
+pub const TXN_OPS_MAX: usize = 128;
+
+/// Most bytes of keys and values that one transaction writes: two of the largest values and room for the rest.
+pub const TXN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest name of an actor in bytes.
+pub const ACTOR_BYTES_MAX: usize = 256;
+
+/// Transactions waiting for the writer; one more waits in its caller. 64 x [`TXN_BYTES_MAX`] = 256 MiB at the very
+/// worst, and 64 routes of 1 KiB = 64 KiB in practice.
+pub const QUEUE_MAX: usize = 64;
+
+/// Revisions kept unless configured otherwise: ten thousand changes are months of a person's work, and a few
+/// minutes of a controller that never stops; a watch that falls further behind lists anew.
+pub const HISTORY_REVISIONS: u64 = 10_000;
+
+/// Bytes of replaced values kept, unless configured otherwise, so that ten thousand large values don't fill a disk.
+pub const HISTORY_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Most revisions that one call of `history` answers.
+pub const HISTORY_PAGE_MAX: usize = 1_000;
+
+/// Revisions that a watch reads at once; a watch has no queue of its own, so this bounds its memory...
+pub const WATCH_REVISIONS_MAX: usize = 256;
+
+/// ...together with this: it stops reading ahead after so many bytes of values (and at least one revision).
+pub const WATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How late an entry may outlive its time to live. etcd counts leases in seconds; half of one is finer than that.
+pub const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Expired keys deleted in one revision; more of them take further revisions of the same commit.
+pub const SWEEP_KEYS_MAX: usize = TXN_OPS_MAX;
+
+/// Longest time to live: ten years; what should last longer has none.
+pub const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Pages of the file kept in memory by the embedded backend. Reads beyond it come from the kernel's page cache.
+pub const CACHE_BYTES: usize = 16 * 1024 * 1024;
