@@ -8,6 +8,7 @@ pub mod id;
 pub mod kind;
 pub mod plugins;
 pub mod resource;
+pub mod schema;
 pub mod var;
 
 pub use error::ConfigError;

@@ -1,0 +1,135 @@
+//! Schema of upstreams, alone and inside routes and services.
+
+use super::health::checks;
+use super::parts::{certificate, host, id, metadata, port, private_key, resource, timeout, with};
+use serde_json::{Value, json};
+
+/// An upstream.
+pub fn upstream() -> Value {
+    let nodes_or_discovery =
+        json!({ "oneOf": [{ "required": ["nodes"] }, { "required": ["service_name", "discovery_type"] }] });
+    with(resource(metadata(), with(balancing(), peers())), nodes_or_discovery)
+}
+
+/// The fields that say how requests are spread and retried.
+fn balancing() -> Value {
+    json!({
+        "nodes": nodes(),
+        "retries": { "type": "integer", "minimum": 0 },
+        "retry_timeout": { "type": "number", "minimum": 0 },
+        "timeout": timeout(),
+        "tls": tls(),
+        "keepalive_pool": {
+            "type": "object",
+            "properties": {
+                "size": { "type": "integer", "default": 320, "minimum": 1 },
+                "idle_timeout": { "type": "number", "default": 60, "minimum": 0 },
+                "requests": { "type": "integer", "default": 1000, "minimum": 1 },
+            },
+        },
+        "type": {
+            "description": "How requests are spread over the nodes.",
+            "type": "string",
+            "default": "roundrobin",
+        },
+        "checks": checks(),
+        "hash_on": {
+            "type": "string",
+            "default": "vars",
+            "enum": ["vars", "header", "cookie", "consumer", "vars_combinations"],
+        },
+        "key": { "description": "What `chash` hashes, read as `hash_on` says.", "type": "string" },
+    })
+}
+
+/// The fields that say what is spoken with whom.
+fn peers() -> Value {
+    json!({
+        "scheme": {
+            "default": "http",
+            "enum": ["grpc", "grpcs", "http", "https", "tcp", "tls", "udp", "kafka"],
+            "description": "The protocol spoken to the nodes: of routes one of http, https, grpc, grpcs and kafka, \
+                            of stream routes one of tcp, tls and udp.",
+        },
+        "discovery_type": { "description": "The kind of service discovery.", "type": "string" },
+        "discovery_args": {
+            "type": "object",
+            "properties": {
+                "namespace_id": { "description": "A namespace's id.", "type": "string" },
+                "group_name": { "description": "A group's name.", "type": "string" },
+            },
+        },
+        "pass_host": {
+            "description": "Which `Host` the nodes see.",
+            "type": "string",
+            "enum": ["pass", "node", "rewrite"],
+            "default": "pass",
+        },
+        "upstream_host": host(),
+        "service_name": { "type": "string", "maxLength": 256, "minLength": 1 },
+    })
+}
+
+/// `nodes` in both forms: addresses with their weights, and a list.
+fn nodes() -> Value {
+    let weight =
+        json!({ "description": "Share of requests; 0 takes none.", "type": "integer", "minimum": 0 });
+    json!({
+        "anyOf": [
+            { "type": "object", "patternProperties": { ".*": weight } },
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "host": host(),
+                        "port": port("By scheme where absent."),
+                        "weight": weight,
+                        "priority": {
+                            "description": "Lower ones take requests only when no higher one can.",
+                            "type": "integer",
+                            "default": 0,
+                        },
+                        "metadata": { "description": "Anything; the gateway ignores it.", "type": "object" },
+                    },
+                    "required": ["host", "weight"],
+                },
+            },
+        ]
+    })
+}
+
+fn tls() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "client_cert_id": id(),
+            "client_cert": certificate(),
+            "client_key": private_key(),
+            "verify": {
+                "type": "boolean",
+                "description": "Whether the nodes' certificates are verified.",
+                "default": false,
+            },
+        },
+        "dependencies": {
+            "client_cert": { "required": ["client_key"] },
+            "client_key": { "required": ["client_cert"] },
+            "client_cert_id": { "not": { "required": ["client_cert", "client_key"] } },
+        },
+    })
+}
+
+/// The schema of `key` for one `hash_on`; `None` where it needs no key.
+pub(super) fn hash_key(hash_on: &str) -> Option<Value> {
+    match hash_on {
+        "vars" => Some(json!({
+            "type": "string",
+            "pattern": "^((uri|server_name|server_addr|request_uri|remote_port|remote_addr|query_string|host|hostname\
+                        |mqtt_client_id)|arg_[0-9a-zA-z_-]+)$",
+        })),
+        "header" | "cookie" => Some(json!({ "type": "string", "pattern": "^[a-zA-Z0-9-_]+$" })),
+        "vars_combinations" => Some(json!({ "type": "string" })),
+        _ => None,
+    }
+}
