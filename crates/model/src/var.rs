@@ -184,6 +184,12 @@ impl Var {
 pub trait VarSource {
     /// The value, as bytes because header values need not be UTF-8; `None` where the variable is absent.
     fn var(&self, var: &Var) -> Option<Cow<'_, [u8]>>;
+
+    /// Whether the variable holds a list with `element` in it (`graphql_root_fields`); false for plain text, however
+    /// it may be made up, and for absent variables.
+    fn list_contains(&self, _var: &Var, _element: &[u8]) -> bool {
+        false
+    }
 }
 
 /// Text with variables in it: `$remote_addr ${http_x_real_ip}`; `\$` is a dollar sign.
