@@ -1,1 +1,21 @@
-//! (in progress)
+//! Which node of an upstream takes a request: APISIX's four algorithms and its priority tiers.
+//!
+//! Nothing here does I/O or reads a clock: the caller passes the time, the keys and what may not be picked. A
+//! [`Balancer`] belongs to one worker; [`Balancer::fork`] makes the next worker's, sharing what never changes.
+
+mod algorithm;
+mod balancer;
+mod chash;
+mod crc32;
+mod ewma;
+mod least_conn;
+mod node;
+mod pick;
+mod random;
+mod roundrobin;
+mod tier;
+
+pub use algorithm::Algorithm;
+pub use balancer::Balancer;
+pub use node::{Identity, Node};
+pub use pick::{Outcome, Pick};

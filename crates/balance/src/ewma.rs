@@ -1,0 +1,185 @@
+//! The quicker of two nodes taken at random, by a moving average of their latency that fades with time.
+//!
+//! As APISIX has it, but kept per worker and upstream where APISIX keeps one figure per address for all, and with one
+//! difference: a request that failed is not counted. APISIX counts the last try of a request whatever became of it, so
+//! that a node which refuses connections at once looks like the quickest.
+
+use crate::pick::{Open, Outcome};
+use crate::random::Random;
+
+/// Time in which an average falls to 1/e.
+const DECAY_MS: f64 = 10_000.0;
+
+/// An average this old is forgotten.
+const FORGET_MS: u64 = 60_000;
+
+/// How many pairs are drawn before the open members are counted. With half of the members closed three pairs in four
+/// are drawn in vain: eight draws leave one pick in ten that counts.
+const DRAWS: u32 = 8;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Ewma {
+    averages: Box<[Average]>,
+    random: Random,
+}
+
+/// A node's average latency, last changed at `at_ms`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Average {
+    seconds: f64,
+    /// `None` before the first answer.
+    at_ms: Option<u64>,
+}
+
+impl Average {
+    /// How much of the old average is left at `now_ms`: 1 when it was just changed, 0 when it is forgotten.
+    fn left(&self, now_ms: u64) -> f64 {
+        match self.at_ms.map(|at| now_ms.saturating_sub(at)) {
+            Some(age) if age < FORGET_MS => (-(age as f64) / DECAY_MS).exp(),
+            _ => 0.0,
+        }
+    }
+
+    /// Lower is better. It sinks while a node gets nothing, so that each is tried again at some time.
+    fn score(&self, now_ms: u64) -> f64 {
+        self.seconds * self.left(now_ms)
+    }
+
+    fn observe(&mut self, seconds: f64, now_ms: u64) {
+        let left = self.left(now_ms);
+        self.seconds = self.seconds * left + seconds * (1.0 - left);
+        self.at_ms = Some(now_ms);
+    }
+}
+
+impl Ewma {
+    pub(crate) fn new(members: usize, random: Random) -> Self {
+        Self { averages: vec![Average::default(); members].into(), random }
+    }
+
+    pub(crate) fn restart(&mut self, random: Random) {
+        *self = Self::new(self.averages.len(), random);
+    }
+
+    #[inline(never)] // Its registers and stack would be saved on the path of round robin too.
+    pub(crate) fn pick(&mut self, open: &Open<'_>) -> Option<usize> {
+        for _ in 0..DRAWS {
+            let (a, b) = self.draw(open.members());
+            if open.has(a) && open.has(b) {
+                return Some(self.quicker(a, b, open.now_ms()));
+            }
+        }
+        self.pick_counted(open)
+    }
+
+    /// As [`Self::pick`], with pairs drawn among the open members alone.
+    #[cold]
+    fn pick_counted(&mut self, open: &Open<'_>) -> Option<usize> {
+        let count = open.iter().count();
+        let (a, b) = match count {
+            0 | 1 => return open.iter().next(),
+            _ => self.draw(count),
+        };
+        Some(self.quicker(open.iter().nth(a)?, open.iter().nth(b)?, open.now_ms()))
+    }
+
+    /// Two different numbers below `count`, which is 2 or more, in random order.
+    fn draw(&mut self, count: usize) -> (usize, usize) {
+        let a = self.random.below(count);
+        let b = self.random.below(count.saturating_sub(1));
+        (a, if b >= a { b + 1 } else { b })
+    }
+
+    fn quicker(&self, a: usize, b: usize, now_ms: u64) -> usize {
+        if self.averages[a].score(now_ms) > self.averages[b].score(now_ms) { b } else { a }
+    }
+
+    pub(crate) fn finished(&mut self, member: usize, outcome: Outcome, now_ms: u64) {
+        if !outcome.failed {
+            self.averages[member].observe(outcome.latency.as_secs_f64(), now_ms);
+        }
+    }
+
+    pub(crate) fn average(&self, member: usize) -> Average {
+        self.averages[member]
+    }
+
+    pub(crate) fn set_average(&mut self, member: usize, average: Average) {
+        self.averages[member] = average;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pick::testing;
+    use std::time::Duration;
+
+    fn ms(latency: u64) -> Outcome {
+        Outcome { latency: Duration::from_millis(latency), failed: false }
+    }
+
+    fn ewma(members: usize) -> Ewma {
+        Ewma::new(members, Random::new(3))
+    }
+
+    #[test]
+    fn averages_follow_the_decay() {
+        /// (time, latency) of the answers, the time of the score, the score: by hand from e^(-age / 10 s).
+        type Case = (&'static [(u64, u64)], u64, f64);
+        let cases: &[Case] = &[
+            (&[], 5, 0.0),
+            (&[(1_000, 200)], 1_000, 0.2),
+            (&[(1_000, 200)], 11_000, 0.2 * 0.367_879_441),
+            (&[(1_000, 200), (11_000, 100)], 11_000, 0.2 * 0.367_879_441 + 0.1 * 0.632_120_559),
+            (&[(1_000, 200), (1_000, 900)], 1_000, 0.2),
+            (&[(1_000, 200)], 500, 0.2),
+            (&[(1_000, 200)], 61_000, 0.0),
+            (&[(1_000, 200), (61_000, 100)], 61_000, 0.1),
+        ];
+        for (answers, at, expected) in cases {
+            let mut balancer = ewma(1);
+            for &(now_ms, latency) in *answers {
+                balancer.finished(0, ms(latency), now_ms);
+            }
+            let score = balancer.average(0).score(*at);
+            assert!((score - expected).abs() < 1e-9, "{answers:?} at {at}: {score}");
+        }
+    }
+
+    #[test]
+    fn of_two_nodes_the_quicker_is_picked_until_the_slower_has_been_forgotten() {
+        let mut balancer = ewma(2);
+        balancer.finished(0, ms(5), 0);
+        balancer.finished(1, ms(1), 0);
+        for now_ms in 0..50 {
+            assert_eq!(testing::keyed(2, &[], b"", now_ms, |open| balancer.pick(open)), Some(1));
+            balancer.finished(1, ms(1), now_ms);
+        }
+        balancer.finished(1, ms(1), 20_000);
+        assert_eq!(testing::keyed(2, &[], b"", 20_000, |open| balancer.pick(open)), Some(0));
+    }
+
+    #[test]
+    fn a_failure_does_not_make_a_node_look_quick() {
+        let mut balancer = ewma(2);
+        balancer.finished(0, ms(50), 0);
+        balancer.finished(0, Outcome { latency: Duration::ZERO, failed: true }, 5_000);
+        assert!((balancer.average(0).seconds - 0.05).abs() < 1e-12);
+    }
+
+    #[test]
+    fn open_members_are_drawn_evenly_however_many_are_closed() {
+        for closed in [0_usize, 1, 5, 8, 9] {
+            let mut balancer = ewma(10);
+            let tried: Vec<usize> = (0..closed).collect();
+            let mut counts = [0_u32; 10];
+            for _ in 0..10_000 {
+                counts[testing::open(10, &tried, |open| balancer.pick(open)).unwrap()] += 1;
+            }
+            assert!(counts[..closed].iter().all(|&n| n == 0));
+            let expected = 10_000 / (10 - closed as u32);
+            assert!(counts[closed..].iter().all(|&n| n.abs_diff(expected) < 200), "{counts:?}");
+        }
+    }
+}
