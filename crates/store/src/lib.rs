@@ -5,7 +5,7 @@
 //! created it and the one that changed it last. Keys are APISIX's without the cluster's prefix (`/routes/1`).
 //!
 //! [`Store`] is the contract, [`Embedded`] the default backend (one file, no service to run). What the contract means
-//! beyond its types is written as tests in [`suite`], which every backend passes.
+//! beyond its types is written as tests in the module `suite`, which every backend passes.
 
 mod clock;
 mod embedded;

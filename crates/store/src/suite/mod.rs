@@ -54,7 +54,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("a later write takes the time to live away", |stage| Box::pin(expiry::renewed(stage))),
 ];
 
-/// Runs all cases. A failure's panic is preceded by the case's name, which the test harness prints with it.
+/// Runs all cases, each on a new stage, and panics with the name of the first that fails.
 pub async fn run(backend: &dyn Backend) {
     for (name, case) in CASES {
         tracing::info!(case = name, "store suite");
