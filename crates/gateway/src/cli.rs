@@ -1,0 +1,89 @@
+//! The command line, as data.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A drop-in for Apache APISIX in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the gateway
+    Start(StartArgs),
+    /// Start on loopback addresses alone, with the Admin API on port 9080 too and a key that everybody knows
+    Quickstart(StartArgs),
+    /// End the running gateway at once
+    Stop(CommonArgs),
+    /// End the running gateway when its requests are answered
+    Quit(CommonArgs),
+    /// Make the running gateway read its configuration again
+    Reload(CommonArgs),
+    /// Check the configuration
+    Test(CommonArgs),
+    /// Print the version
+    Version(CommonArgs),
+}
+
+/// What every subcommand takes.
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// The configuration file [default: conf/config.yaml if it is there, else the built-in defaults]
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where the store, the logs, the generated key and the pid file live
+    #[arg(long, value_name = "DIR", default_value = "./tidegate-data", env = "TIDEGATE_DATA_DIR")]
+    pub data_dir: PathBuf,
+}
+
+/// What starting takes.
+#[derive(Debug, Clone, Args)]
+pub struct StartArgs {
+    /// As every subcommand.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Go to the background when the gateway is ready
+    #[arg(long)]
+    pub daemon: bool,
+    /// Workers to run, whatever the configuration says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub worker_processes: Option<u16>,
+    /// Set by the parent of a daemon for its child.
+    #[arg(long, hide = true, conflicts_with = "daemon")]
+    pub detached: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_subcommand_takes_a_configuration_file() {
+        for name in ["start", "quickstart", "stop", "quit", "reload", "test", "version"] {
+            assert!(Cli::try_parse_from(["tidegate", name, "-c", "a.yaml"]).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn mistakes_of_usage_exit_with_2() {
+        for line in ["", "frobnicate", "start --worker-processes 0", "test --daemon", "start -c"] {
+            let error =
+                Cli::try_parse_from(std::iter::once("tidegate").chain(line.split_whitespace())).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The subcommands.
+
+use std::fmt::Display;
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cli::{Cli, Command, CommonArgs, StartArgs};
+use crate::config::settings::{AdminKey, AdminRole};
+use crate::config::{Loaded, Report, Settings};
+use crate::launch::{self, Launch, Mode};
+use crate::pidfile::{self, PidFile};
+use crate::{admin_key, boot, daemon, error_log, limits, quickstart};
+
+/// How long `stop` waits for the process to be gone.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const STOP_POLL: Duration = Duration::from_millis(10);
+
+/// Does what the command line says. The exit code is 0 for success and 1 for failure; a command line that can't be
+/// understood has ended with 2 before.
+pub fn execute(cli: &Cli) -> ExitCode {
+    let result = match &cli.command {
+        Command::Start(args) => start(Mode::Normal, args),
+        Command::Quickstart(args) => start(Mode::Quickstart, args),
+        Command::Stop(args) => stop(args),
+        Command::Quit(args) => quit(args),
+        Command::Reload(args) => reload(args),
+        Command::Test(args) => test(args),
+        Command::Version(_) => say(format_args!("tidegate {}", env!("CARGO_PKG_VERSION"))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(format_args!("tidegate: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
+    let launch = Launch::new(mode, args)?;
+    // Before anything is opened: a refused configuration leaves no trace.
+    let mut settings = checked(launch.settings(), launch.detached)?;
+    if args.daemon {
+        let pid = daemon::start()?;
+        return say(format_args!("tidegate runs as process {pid}"));
+    }
+    if launch.detached {
+        daemon::detach()?;
+    }
+    // The store below holds secrets: nothing for other users of the machine.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(&launch.data_dir)
+        .with_context(|| format!("the data directory {} can't be made", launch.data_dir.display()))?;
+    let pid_file = PidFile::claim(&launch.data_dir).map_err(|error| {
+        anyhow!("{error} ({}); stop it, or choose another --data-dir", launch.data_dir.display())
+    })?;
+    error_log::open(&settings, &launch)?;
+    if let Some(pid) = pid_file.left_over {
+        tracing::warn!(
+            "process {pid} did not end in order; starting with what it left in the data directory"
+        );
+    }
+    if let (_, Some(warning)) = limits::raise_open_files(settings.process.open_files) {
+        tracing::warn!("{warning}");
+    }
+    ensure_admin_key(&mut settings, &launch.data_dir)?;
+    let text = match mode {
+        Mode::Normal => String::new(),
+        Mode::Quickstart => quickstart::greeting(&settings),
+    };
+    let daemon_in = launch.detached.then(|| launch.data_dir.clone());
+    let result = boot::run(&settings, &launch, daemon::Announcement::new(daemon_in, text));
+    // Elsewhere the error log is stderr too, where the error is printed at the end.
+    if let Err(error) = &result
+        && (launch.detached || settings.logs.error_log_named)
+    {
+        tracing::error!("{error:#}");
+    }
+    result
+}
+
+/// Adds the generated key where the Admin API needs one and the configuration names none. A new key is shown, at once:
+/// should the start fail further on, the next one would not show it again.
+fn ensure_admin_key(settings: &mut Settings, data_dir: &Path) -> anyhow::Result<()> {
+    let Some(admin) = settings.admin.as_mut().filter(|admin| admin.key_required) else { return Ok(()) };
+    if admin.keys.iter().any(|key| key.role == AdminRole::Admin) {
+        return Ok(());
+    }
+    let generated = admin_key::read_or_make(data_dir)?;
+    if generated.new {
+        let path = generated.path.display();
+        complain(format_args!(
+            "Admin API key, made at this first start and kept in {path}:\n  {}",
+            generated.key
+        ));
+    }
+    admin.keys.push(AdminKey { name: "admin".into(), key: generated.key, role: AdminRole::Admin });
+    Ok(())
+}
+
+fn stop(args: &CommonArgs) -> anyhow::Result<()> {
+    let data_dir = launch::data_dir(args)?;
+    let pid = running(&data_dir)?;
+    send(pid, Signal::TERM)?;
+    // The second request to end is the one that ends at once. The process may be gone by now, which is as well.
+    let _ = send(pid, Signal::INT);
+    let begin = Instant::now();
+    while pidfile::running(&data_dir)?.is_some() {
+        if begin.elapsed() > STOP_WAIT {
+            bail!("process {pid} still runs after {} s", STOP_WAIT.as_secs());
+        }
+        std::thread::sleep(STOP_POLL);
+    }
+    say(format_args!("process {pid} has ended"))
+}
+
+fn quit(args: &CommonArgs) -> anyhow::Result<()> {
+    let pid = running(&launch::data_dir(args)?)?;
+    send(pid, Signal::QUIT)?;
+    say(format_args!("process {pid} ends when its requests are answered"))
+}
+
+/// The configuration is checked here, where the operator sees what is wrong with it, and read again by the process.
+fn reload(args: &CommonArgs) -> anyhow::Result<()> {
+    let pid = running(&launch::data_dir(args)?)?;
+    checked(launch::load(launch::config_file(args).as_deref()), false)?;
+    send(pid, Signal::HUP)?;
+    say(format_args!("process {pid} reads its configuration again; its error log tells what changed"))
+}
+
+fn test(args: &CommonArgs) -> anyhow::Result<()> {
+    let file = launch::config_file(args);
+    checked(launch::load(file.as_deref()), false)?;
+    match file {
+        Some(file) => say(format_args!("configuration file {} is valid", file.display())),
+        None => say(format_args!("there is no configuration file; the defaults are valid")),
+    }
+}
+
+/// Prints the findings and lets valid settings through. Warnings are left out where they `were_said`: a daemon's parent
+/// has printed them.
+fn checked(loaded: Result<Loaded, Report>, were_said: bool) -> anyhow::Result<Settings> {
+    match loaded {
+        Ok(loaded) => {
+            if !were_said && !loaded.warnings.problems.is_empty() {
+                complain(&loaded.warnings);
+            }
+            Ok(loaded.settings)
+        }
+        Err(report) => {
+            complain(&report);
+            let errors = report.errors();
+            bail!("the configuration is refused: {errors} {}", if errors == 1 { "error" } else { "errors" })
+        }
+    }
+}
+
+fn running(data_dir: &Path) -> anyhow::Result<u32> {
+    pidfile::running(data_dir)
+        .with_context(|| format!("the pid file in {} can't be read", data_dir.display()))?
+        .ok_or_else(|| anyhow!("no gateway runs with the data directory {}", data_dir.display()))
+}
+
+fn send(pid: u32, signal: Signal) -> anyhow::Result<()> {
+    let process =
+        i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| anyhow!("{pid} is no process id"))?;
+    kill_process(process, signal).with_context(|| format!("process {pid} can't be signalled"))
+}
+
+fn say(text: impl Display) -> anyhow::Result<()> {
+    writeln!(io::stdout(), "{text}").context("stdout is closed")
+}
+
+fn complain(text: impl Display) {
+    // Where stderr is closed, the exit code still tells.
+    let _ = writeln!(io::stderr(), "{text}");
+}

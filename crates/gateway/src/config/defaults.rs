@@ -1,0 +1,138 @@
+//! The values that hold where `config.yaml` says nothing.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use super::settings::{
+    AccessLog, Admin, AdminVersion, Escape, HeaderBuffers, Http, Listen, LogLevel, Logs, Metrics, Process,
+    Proxy, RouterKind, UpstreamPool, loopback,
+};
+
+/// The data plane's port.
+pub const PROXY_PORT: u16 = 9080;
+/// The Admin API's port.
+pub const ADMIN_PORT: u16 = 9180;
+/// The control API's port.
+pub const CONTROL_PORT: u16 = 9090;
+/// The port of `/status`.
+pub const STATUS_PORT: u16 = 7085;
+/// The metrics' port.
+pub const METRICS_PORT: u16 = 9091;
+
+/// APISIX's access log line.
+pub const ACCESS_LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] $http_host "$request" $status $body_bytes_sent $request_time "$http_referer" "$http_user_agent" $upstream_addr $upstream_status $upstream_response_time "$upstream_scheme://$upstream_host$upstream_uri" "$apisix_request_id""#;
+
+/// The latency histogram's bounds, in milliseconds.
+const BUCKETS_MS: [f64; 15] = [
+    1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0, 30_000.0,
+    60_000.0,
+];
+
+impl Default for Proxy {
+    fn default() -> Self {
+        Self {
+            listen: vec![Listen {
+                address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, PROXY_PORT)),
+                implied: false,
+            }],
+            reuse_port: true,
+            http2: true,
+            ipv6: true,
+            server_tokens: true,
+            show_upstream_status: false,
+            delete_uri_tail_slash: false,
+            normalize_uri_like_servlet: false,
+            match_uri_encoded_slash: false,
+            router: RouterKind::HostUri,
+            resolver_timeout: Duration::from_secs(5),
+            dns_resolver: Vec::new(),
+            dns_resolver_valid: None,
+            resolver_search: true,
+            trusted_addresses: None,
+            disable_healthcheck: false,
+        }
+    }
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            cpu_affinity: false,
+            open_files: 20_480,
+            shutdown_timeout: Duration::from_secs(240),
+            worker_connections: 10_620,
+            user: None,
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            keepalive_timeout: Duration::from_secs(60),
+            client_header_timeout: Duration::from_secs(60),
+            client_body_timeout: Duration::from_secs(60),
+            client_max_body_size: 0,
+            send_timeout: Duration::from_secs(10),
+            underscores_in_headers: true,
+            // nginx's default: 4 buffers of 8 KiB.
+            header_buffers: HeaderBuffers { count: 4, bytes: 8 << 10 },
+            real_ip_header: "X-Real-IP".into(),
+            real_ip_recursive: false,
+            real_ip_from: vec![std::net::IpAddr::from(Ipv4Addr::LOCALHOST).into()],
+            upstream: UpstreamPool {
+                keepalive: 320,
+                keepalive_requests: 1_000,
+                keepalive_timeout: Duration::from_secs(60),
+            },
+        }
+    }
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            error_log: "logs/error.log".into(),
+            error_log_named: false,
+            level: LogLevel::Warn,
+            access: Some(AccessLog::default()),
+        }
+    }
+}
+
+impl Default for AccessLog {
+    fn default() -> Self {
+        Self {
+            path: "logs/access.log".into(),
+            buffer: 16 << 10,
+            format: ACCESS_LOG_FORMAT.into(),
+            escape: Escape::Default,
+        }
+    }
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            listen: loopback(ADMIN_PORT),
+            on_data_ports: false,
+            key_required: true,
+            keys: Vec::new(),
+            allow: vec![ipnet::Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 24).into()],
+            version: AdminVersion::V3,
+            cors: true,
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            listen: Some(loopback(METRICS_PORT)),
+            uri: "/apisix/prometheus/metrics".into(),
+            prefix: "apisix_".into(),
+            buckets: BUCKETS_MS.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is wrong with a configuration file: where, what, and what to do about it.
+
+use std::cell::RefCell;
+use std::fmt;
+
+/// A place in the file. Both numbers start at 1 and count characters, as editors do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+}
+
+/// Whether the gateway may start all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The start is refused.
+    Error,
+    /// The gateway starts; the operator should know.
+    Warning,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Error or warning.
+    pub severity: Severity,
+    /// Where it stands; `None` where the file as a whole is meant, or an environment variable of the process.
+    pub at: Option<Position>,
+    /// The key's path, such as `apisix.node_listen[1].port`; empty for the whole document.
+    pub path: String,
+    /// What is wrong and what is expected.
+    pub message: String,
+    /// What the operator can do.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// An error at a place.
+    pub fn error(at: Option<Position>, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, at, path: path.into(), message: message.into(), hint: None }
+    }
+
+    /// A warning at a place.
+    pub fn warning(at: Option<Position>, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(at, path, message) }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Collects findings while sections of one file are read side by side.
+#[derive(Debug, Default)]
+pub struct Problems(RefCell<Vec<Problem>>);
+
+impl Problems {
+    /// Keeps a finding.
+    pub fn add(&self, problem: Problem) {
+        self.0.borrow_mut().push(problem);
+    }
+
+    /// All findings, in the order of the file; those without a place come first.
+    pub fn into_sorted(self) -> Vec<Problem> {
+        let mut problems = self.0.into_inner();
+        problems.sort_by_key(|problem| problem.at);
+        problems
+    }
+}
+
+/// The findings of one file, ready to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The file as the operator named it.
+    pub file: String,
+    /// In the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl Report {
+    /// How many errors there are.
+    pub fn errors(&self) -> usize {
+        self.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
+    }
+}
+
+/// `file:line:column: path: message`, and below it the hint, for each finding.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            f.write_str(&self.file)?;
+            if let Some(Position { line, column }) = problem.at {
+                write!(f, ":{line}:{column}")?;
+            }
+            f.write_str(if problem.severity == Severity::Warning { ": warning: " } else { ": " })?;
+            if !problem.path.is_empty() {
+                write!(f, "{}: ", problem.path)?;
+            }
+            f.write_str(&problem.message)?;
+            if let Some(hint) = &problem.hint {
+                write!(f, "\n  hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Report {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_file_line_column_path_and_hint() {
+        let problems = Problems::default();
+        problems.add(Problem::warning(Some(Position { line: 3, column: 5 }), "apisix.nod", "unknown key"));
+        problems.add(Problem::error(None, "", "no such file").hint("create it"));
+        let report = Report { file: "conf/config.yaml".into(), problems: problems.into_sorted() };
+        assert_eq!(
+            report.to_string(),
+            "conf/config.yaml: no such file\n  hint: create it\n\
+             conf/config.yaml:3:5: warning: apisix.nod: unknown key"
+        );
+        assert_eq!(report.errors(), 1);
+    }
+}

@@ -1,0 +1,137 @@
+//! `apisix.*`: the data plane, and the addresses of the control and status servers.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use super::listening::Ports;
+use crate::config::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
+use crate::config::read::{Field, Section};
+use crate::config::settings::{Listen, Proxy, RouterKind, loopback};
+use crate::config::yaml::Value;
+
+/// The data plane's settings.
+pub(super) fn proxy<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
+    let default = Proxy::default();
+    let ipv6 = apisix.bool("enable_ipv6", default.ipv6);
+    let routers = [
+        ("radixtree_host_uri", RouterKind::HostUri),
+        ("radixtree_uri", RouterKind::Uri),
+        ("radixtree_uri_with_parameter", RouterKind::UriWithParameter),
+    ];
+    Proxy {
+        listen: node_listen(apisix, ipv6, ports),
+        reuse_port: apisix.bool("enable_reuseport", default.reuse_port),
+        http2: apisix.bool("enable_http2", default.http2),
+        ipv6,
+        server_tokens: apisix.bool("enable_server_tokens", default.server_tokens),
+        show_upstream_status: apisix
+            .bool("show_upstream_status_in_response_header", default.show_upstream_status),
+        delete_uri_tail_slash: apisix.bool("delete_uri_tail_slash", default.delete_uri_tail_slash),
+        normalize_uri_like_servlet: apisix
+            .bool("normalize_uri_like_servlet", default.normalize_uri_like_servlet),
+        match_uri_encoded_slash: apisix.bool("match_uri_encoded_slash", default.match_uri_encoded_slash),
+        router: apisix.section("router").choice("http", &routers, default.router),
+        resolver_timeout: apisix.duration("resolver_timeout", default.resolver_timeout),
+        dns_resolver: apisix.texts("dns_resolver").unwrap_or_default(),
+        dns_resolver_valid: apisix
+            .field("dns_resolver_valid")
+            .and_then(|field| field.integer(0..=i64::from(u32::MAX)))
+            .map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
+        resolver_search: apisix.bool("enable_resolv_search_opt", default.resolver_search),
+        trusted_addresses: apisix
+            .list("trusted_addresses")
+            .map(|items| items.iter().filter_map(Field::network).collect()),
+        disable_healthcheck: apisix.bool("disable_upstream_healthcheck", default.disable_healthcheck),
+    }
+}
+
+/// The control API's address.
+pub(super) fn control<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Option<SocketAddr> {
+    server(apisix, "enable_control", "control", "the control API", CONTROL_PORT, ports)
+}
+
+/// The status server's address.
+pub(super) fn status<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Option<SocketAddr> {
+    server(apisix, "enable_status", "status", "the status server", STATUS_PORT, ports)
+}
+
+fn server<'a>(
+    apisix: &Section<'a>,
+    switch: &str,
+    key: &str,
+    name: &'static str,
+    port: u16,
+    ports: &mut Ports<'a>,
+) -> Option<SocketAddr> {
+    let (address, field) = apisix.section(key).address(loopback(port));
+    if !apisix.bool(switch, true) {
+        return None;
+    }
+    ports.claim(name, address, field);
+    Some(address)
+}
+
+/// A port, a list of ports, or a list of `{ip, port}`. A port without an address is on all addresses.
+fn node_listen<'a>(apisix: &Section<'a>, ipv6: bool, ports: &mut Ports<'a>) -> Vec<Listen> {
+    let mut listen = Vec::new();
+    let fields = match apisix.field("node_listen") {
+        None => Vec::new(),
+        Some(field) => match field.value() {
+            Value::List(_) => field.list().unwrap_or_default(),
+            _ => vec![field],
+        },
+    };
+    for field in &fields {
+        let Some((ip, port)) = listen_item(field) else { continue };
+        add(&mut listen, ip, port, ipv6, Some(field), ports);
+    }
+    if fields.is_empty() {
+        add(&mut listen, None, PROXY_PORT, ipv6, None, ports);
+    }
+    listen
+}
+
+fn listen_item(field: &Field<'_>) -> Option<(Option<IpAddr>, u16)> {
+    if !matches!(field.value(), Value::Map(_)) {
+        return field.port().map(|port| (None, port));
+    }
+    let item = field.as_section();
+    if let Some(http2) = item.field("enable_http2") {
+        return http2
+            .fail("HTTP/2 is not switched for one port", "use apisix.enable_http2, as in APISIX since 3.9");
+    }
+    let ip = match item.field("ip") {
+        Some(ip) => Some(ip.ip()?),
+        None => None,
+    };
+    let port = match item.field("port") {
+        Some(port) => port.port()?,
+        None => PROXY_PORT,
+    };
+    Some((ip, port))
+}
+
+fn add<'a>(
+    listen: &mut Vec<Listen>,
+    ip: Option<IpAddr>,
+    port: u16,
+    ipv6: bool,
+    field: Option<&Field<'a>>,
+    ports: &mut Ports<'a>,
+) {
+    // Port 0 with two wildcards would give two different ports.
+    let both = ip.is_none() && ipv6 && port != 0;
+    let first = ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let second = both.then_some(IpAddr::from(Ipv6Addr::UNSPECIFIED));
+    for (ip, implied) in [(Some(first), false), (second, true)] {
+        let Some(ip) = ip else { continue };
+        let address = SocketAddr::new(ip, port);
+        // An address that stands twice is opened once, as in APISIX.
+        if port == 0 || !listen.iter().any(|known| known.address == address) {
+            listen.push(Listen { address, implied });
+        }
+        if !implied {
+            ports.claim("the data plane", address, field.cloned());
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `deployment.*`: the role, where configuration comes from, and the Admin API.
+
+use std::net::SocketAddr;
+
+use super::listening::Ports;
+use crate::config::read::{Field, Section};
+use crate::config::settings::{Admin, AdminKey, AdminRole, AdminVersion};
+
+/// The keys of APISIX's own examples. Whoever can reach the Admin API with one of them owns the gateway.
+const WELL_KNOWN_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2"];
+
+/// APISIX's providers that come with the configuration centre.
+const PROVIDERS_TO_COME: [&str; 4] = ["etcd", "yaml", "json", "xds"];
+
+/// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
+pub(super) fn read<'a>(deployment: &Section<'a>, enabled: bool, ports: &mut Ports<'a>) -> Option<Admin> {
+    check_role(deployment);
+    let section = deployment.section("admin");
+    let (listen, listen_field) = section.section("admin_listen").address(Admin::default().listen);
+    let admin = admin(&section, listen);
+    if !enabled {
+        return None;
+    }
+    ports.claim("the Admin API", listen, listen_field);
+    Some(admin)
+}
+
+fn check_role(deployment: &Section<'_>) {
+    let roles = ["traditional", "control_plane", "data_plane", "standalone"].map(|role| (role, role));
+    if let Some(field) = deployment.field("role")
+        && let Some(role) = field.choice(&roles)
+        && role != "traditional"
+    {
+        field.fail::<()>(
+            format!("the role {role} comes with the configuration centre and is not built yet"),
+            "use traditional",
+        );
+    }
+    let Some(field) = deployment.section("role_traditional").field("config_provider") else { return };
+    match field.text() {
+        None | Some("embedded") => {}
+        Some(provider) if PROVIDERS_TO_COME.contains(&provider) => {
+            field.fail::<()>(
+                format!("the provider {provider} comes with the configuration centre and is not built yet"),
+                "use embedded, or leave the key out: the gateway then keeps its configuration itself",
+            );
+        }
+        Some(_) => {
+            field.choice(&[("embedded", ()), ("etcd", ()), ("yaml", ())]);
+        }
+    }
+}
+
+fn admin(section: &Section<'_>, listen: SocketAddr) -> Admin {
+    let default = Admin::default();
+    if let Some(https) = section.field("https_admin")
+        && https.bool() == Some(true)
+    {
+        https.fail::<()>(
+            "TLS for the Admin API is not built yet, and it is not served in the clear where TLS was asked for",
+            "remove the key and keep the Admin API on a loopback address",
+        );
+    }
+    let key_required = section.bool("admin_key_required", default.key_required);
+    if let Some(field) = section.field("admin_key_required")
+        && !key_required
+        && !listen.ip().is_loopback()
+    {
+        field.warn(
+            "without keys the Admin API answers clients on this machine alone",
+            "configure admin_key to reach it from elsewhere",
+        );
+    }
+    let versions = [("v3", AdminVersion::V3), ("v2", AdminVersion::V2)];
+    Admin {
+        listen,
+        on_data_ports: false,
+        key_required,
+        keys: section
+            .list("admin_key")
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|item| admin_key(item, listen))
+            .collect(),
+        allow: match section.list("allow_admin") {
+            Some(items) => items.iter().filter_map(Field::network).collect(),
+            None if section.is_emptied("allow_admin") => Vec::new(),
+            None => default.allow,
+        },
+        version: section.choice("admin_api_version", &versions, default.version),
+        cors: section.bool("enable_admin_cors", default.cors),
+    }
+}
+
+/// An entry of `admin_key`; `None` for one whose key is empty, which asks for a generated key.
+fn admin_key(item: &Field<'_>, listen: SocketAddr) -> Option<AdminKey> {
+    let section = item.as_section();
+    let roles = [("admin", AdminRole::Admin), ("viewer", AdminRole::Viewer)];
+    let role = section.choice("role", &roles, AdminRole::Admin);
+    let name = section.text("name").unwrap_or("admin").to_owned();
+    let Some(field) = section.field("key") else {
+        return match role {
+            AdminRole::Admin => None,
+            AdminRole::Viewer => item.fail("a viewer needs a key", "add key:, or remove the entry"),
+        };
+    };
+    let key = field.text()?;
+    if key.is_empty() {
+        return match role {
+            AdminRole::Admin => None,
+            AdminRole::Viewer => {
+                field.fail("a viewer's key must not be empty", "write a key, or remove the entry")
+            }
+        };
+    }
+    if WELL_KNOWN_KEYS.contains(&key) {
+        const HINT: &str = "write a key of your own, leave it empty to have one generated, or try things with tidegate quickstart";
+        if !listen.ip().is_loopback() {
+            return field
+                .fail("this key stands in public examples, and the Admin API would be open to all", HINT);
+        }
+        field.warn("this key stands in public examples; everybody knows it", HINT);
+    }
+    Some(AdminKey { name, key: key.to_owned(), role })
+}

@@ -1,0 +1,186 @@
+//! `nginx_config.*`: the process, HTTP limits and times, and the logs.
+
+use std::path::PathBuf;
+
+use crate::config::env::Lookup;
+use crate::config::problem::{Problem, Problems};
+use crate::config::read::{Field, Section};
+use crate::config::settings::{
+    AccessLog, Escape, HeaderBuffers, Http, LogLevel, Logs, Process, UpstreamPool,
+};
+use crate::config::units;
+use crate::config::yaml::Value;
+
+/// More workers than this are a typing error on any machine there is.
+const MAX_WORKERS: i64 = 1_024;
+
+/// APISIX's way to set the number of workers in a container.
+const WORKERS_VARIABLE: &str = "APISIX_WORKER_PROCESSES";
+
+/// The process's settings. In `dev_mode` there is one worker.
+pub(super) fn process(
+    nginx: &Section<'_>,
+    dev_mode: bool,
+    lookup: Lookup<'_>,
+    problems: &Problems,
+) -> Process {
+    let default = Process::default();
+    let in_file = nginx.field("worker_processes").and_then(|field| workers(&field));
+    let dev_mode = dev_mode.then_some(1);
+    Process {
+        workers: workers_variable(lookup, problems).or(dev_mode).or(in_file),
+        cpu_affinity: nginx.bool("enable_cpu_affinity", default.cpu_affinity),
+        open_files: count(nginx, "worker_rlimit_nofile", 1, default.open_files),
+        shutdown_timeout: nginx.duration("worker_shutdown_timeout", default.shutdown_timeout),
+        worker_connections: number(
+            nginx.section("event"),
+            "worker_connections",
+            1,
+            default.worker_connections,
+        ),
+        user: nginx.text("user").map(str::to_owned),
+    }
+}
+
+/// Limits and times of HTTP.
+pub(super) fn http(http: &Section<'_>) -> Http {
+    let default = Http::default();
+    let pool = http.section("upstream");
+    let real_ip_from = match http.list("real_ip_from") {
+        Some(items) => items.iter().filter(|item| !is_unix(item)).filter_map(Field::network).collect(),
+        None if http.is_emptied("real_ip_from") => Vec::new(),
+        None => default.real_ip_from,
+    };
+    Http {
+        keepalive_timeout: http.duration("keepalive_timeout", default.keepalive_timeout),
+        client_header_timeout: http.duration("client_header_timeout", default.client_header_timeout),
+        client_body_timeout: http.duration("client_body_timeout", default.client_body_timeout),
+        client_max_body_size: http.size("client_max_body_size", default.client_max_body_size),
+        send_timeout: http.duration("send_timeout", default.send_timeout),
+        underscores_in_headers: http.switch("underscores_in_headers", default.underscores_in_headers),
+        header_buffers: http
+            .field("large_client_header_buffers")
+            .and_then(|field| header_buffers(&field))
+            .unwrap_or(default.header_buffers),
+        real_ip_header: http.text("real_ip_header").map_or(default.real_ip_header, str::to_owned),
+        real_ip_recursive: http.switch("real_ip_recursive", default.real_ip_recursive),
+        real_ip_from,
+        upstream: UpstreamPool {
+            keepalive: number(pool.clone(), "keepalive", 0, default.upstream.keepalive),
+            keepalive_requests: count(&pool, "keepalive_requests", 1, default.upstream.keepalive_requests),
+            keepalive_timeout: pool.duration("keepalive_timeout", default.upstream.keepalive_timeout),
+        },
+    }
+}
+
+/// Both logs.
+pub(super) fn logs(nginx: &Section<'_>) -> Logs {
+    let default = Logs::default();
+    let levels = [
+        ("debug", LogLevel::Debug),
+        ("info", LogLevel::Info),
+        ("notice", LogLevel::Notice),
+        ("warn", LogLevel::Warn),
+        ("error", LogLevel::Error),
+        ("crit", LogLevel::Crit),
+        ("alert", LogLevel::Alert),
+        ("emerg", LogLevel::Emerg),
+    ];
+    let error_log = nginx.field("error_log").and_then(|field| path(&field));
+    Logs {
+        error_log_named: error_log.is_some(),
+        error_log: error_log.unwrap_or(default.error_log),
+        level: nginx.choice("error_log_level", &levels, default.level),
+        access: access_log(&nginx.section("http")),
+    }
+}
+
+fn access_log(http: &Section<'_>) -> Option<AccessLog> {
+    let default = AccessLog::default();
+    let escapes = [("default", Escape::Default), ("json", Escape::Json), ("none", Escape::None)];
+    let buffer = http.size("access_log_buffer", default.buffer as u64);
+    let log = AccessLog {
+        path: http.field("access_log").and_then(|field| path(&field)).unwrap_or(default.path),
+        buffer: usize::try_from(buffer).unwrap_or(usize::MAX),
+        // A block scalar ends in a line break, which is not part of the format: each entry ends in one anyway.
+        format: http.text("access_log_format").map_or(default.format, |text| text.trim_end().to_owned()),
+        escape: http.choice("access_log_format_escape", &escapes, default.escape),
+    };
+    http.bool("enable_access_log", true).then_some(log)
+}
+
+/// A file. Where nginx would take a syslog server, there is none yet.
+fn path(field: &Field<'_>) -> Option<PathBuf> {
+    let text = field.text()?;
+    if text.is_empty() {
+        return field.fail("a path must not be empty", "name a file such as logs/error.log");
+    }
+    if text.starts_with("syslog:") {
+        return field
+            .fail("logging to syslog is not supported yet", "name a file, /dev/stdout or /dev/stderr");
+    }
+    Some(match text {
+        "stderr" => "/dev/stderr".into(),
+        _ => text.into(),
+    })
+}
+
+fn is_unix(field: &Field<'_>) -> bool {
+    matches!(field.value(), Value::Text(text) if text == "unix:")
+}
+
+fn workers(field: &Field<'_>) -> Option<usize> {
+    if let Value::Text(text) | Value::Filled(text) = field.value()
+        && text == "auto"
+    {
+        return None;
+    }
+    if matches!(field.value(), Value::Text(text) if text.parse::<i64>().is_err()) {
+        return field
+            .fail("expected auto or a number of workers", "auto takes one worker for each core granted");
+    }
+    field.integer(1..=MAX_WORKERS).and_then(|number| usize::try_from(number).ok())
+}
+
+fn workers_variable(lookup: Lookup<'_>, problems: &Problems) -> Option<usize> {
+    let text = lookup(WORKERS_VARIABLE)?;
+    match text.trim().parse::<usize>() {
+        Ok(workers) if (1..=MAX_WORKERS.unsigned_abs()).contains(&(workers as u64)) => Some(workers),
+        _ => {
+            let message =
+                format!("the environment variable {WORKERS_VARIABLE} is no number of workers: {text:?}");
+            problems.add(
+                Problem::error(None, "", message).hint(format!("set it to 1 to {MAX_WORKERS}, or unset it")),
+            );
+            None
+        }
+    }
+}
+
+/// `<number> <size>`.
+fn header_buffers(field: &Field<'_>) -> Option<HeaderBuffers> {
+    let text = field.text()?;
+    let parsed = text.split_once(' ').and_then(|(count, bytes)| {
+        let bytes = usize::try_from(units::size(bytes.trim()).ok()?).ok()?;
+        Some(HeaderBuffers { count: count.parse().ok()?, bytes })
+    });
+    match parsed {
+        Some(buffers) if (1..=64).contains(&buffers.count) && (1_024..=1 << 20).contains(&buffers.bytes) => {
+            Some(buffers)
+        }
+        _ => field.fail(
+            format!("expected a number and a size such as \"4 8k\", found {text:?}"),
+            "1 to 64 buffers of 1k to 1m each",
+        ),
+    }
+}
+
+fn count(section: &Section<'_>, key: &str, least: i64, default: u64) -> u64 {
+    section.field(key).and_then(|field| field.integer(least..=i64::MAX)).map_or(default, i64::unsigned_abs)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "callers have just made the section")]
+fn number(section: Section<'_>, key: &str, least: i64, default: usize) -> usize {
+    let count = count(&section, key, least, default as u64);
+    usize::try_from(count).unwrap_or(usize::MAX)
+}

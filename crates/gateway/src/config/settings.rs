@@ -1,0 +1,308 @@
+//! What `config.yaml` comes to: every value typed, in base units, with its default filled in.
+//!
+//! The defaults are APISIX's (`apisix/cli/config.lua` of 3.18) unless the field says otherwise; the fields are grouped
+//! by who uses them, and each names the key it comes from.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+/// The settings of one run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings {
+    /// What the data plane listens on and how it treats requests (`apisix`).
+    pub proxy: Proxy,
+    /// The process: workers, files, shutdown (`nginx_config`).
+    pub process: Process,
+    /// Limits and times of client and upstream connections (`nginx_config.http`).
+    pub http: Http,
+    /// Error log and access log.
+    pub logs: Logs,
+    /// The Admin API; `None` where `apisix.enable_admin` is false.
+    pub admin: Option<Admin>,
+    /// Where the control API listens (`apisix.control`); `None` where `apisix.enable_control` is false.
+    pub control: Option<SocketAddr>,
+    /// Where `/status` is answered (`apisix.status`). On by default at 127.0.0.1:7085, unlike APISIX, which wants the
+    /// section to be there; `apisix.enable_status: false` turns it off.
+    pub status: Option<SocketAddr>,
+    /// How metrics are exposed (`plugin_attr.prometheus`).
+    pub metrics: Metrics,
+    /// `plugins`: the plugins that may be configured. `None` means all that are built in.
+    pub plugins: Option<Vec<String>>,
+    /// `stream_plugins`, likewise.
+    pub stream_plugins: Option<Vec<String>>,
+    /// `plugin_attr`: by plugin, what it alone understands.
+    pub plugin_attr: serde_json::Map<String, serde_json::Value>,
+}
+
+/// One address of the data plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    /// Where to listen; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// `[::]` that stands beside a `0.0.0.0` because of `enable_ipv6` and was not named: a machine without IPv6 may go
+    /// without it.
+    pub implied: bool,
+}
+
+/// `apisix.*`, the data plane's part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proxy {
+    /// `node_listen`, IPv6 addresses included. No address stands twice.
+    pub listen: Vec<Listen>,
+    /// `enable_reuseport`.
+    pub reuse_port: bool,
+    /// `enable_http2`: h2c on the plain ports.
+    pub http2: bool,
+    /// `enable_ipv6`: whether names resolve to IPv6 addresses too.
+    pub ipv6: bool,
+    /// `enable_server_tokens`: whether the `Server` header tells the version.
+    pub server_tokens: bool,
+    /// `show_upstream_status_in_response_header`: always, and not for 5xx alone.
+    pub show_upstream_status: bool,
+    /// `delete_uri_tail_slash`.
+    pub delete_uri_tail_slash: bool,
+    /// `normalize_uri_like_servlet`.
+    pub normalize_uri_like_servlet: bool,
+    /// `match_uri_encoded_slash`.
+    pub match_uri_encoded_slash: bool,
+    /// `router.http`.
+    pub router: RouterKind,
+    /// `resolver_timeout`: how long a DNS answer is waited for.
+    pub resolver_timeout: Duration,
+    /// `dns_resolver`: servers to ask; empty means those of `/etc/resolv.conf`.
+    pub dns_resolver: Vec<String>,
+    /// `dns_resolver_valid`: overrides the TTL of DNS records.
+    pub dns_resolver_valid: Option<Duration>,
+    /// `enable_resolv_search_opt`: use the search list of `/etc/resolv.conf`.
+    pub resolver_search: bool,
+    /// `trusted_addresses`: whose `X-Forwarded-*` headers are believed; `None` where the key is absent, which leaves
+    /// `X-Forwarded-For` in place and appends to it.
+    pub trusted_addresses: Option<Vec<IpNet>>,
+    /// `disable_upstream_healthcheck`.
+    pub disable_healthcheck: bool,
+}
+
+/// `apisix.router.http`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouterKind {
+    /// Host first, then path (`radixtree_host_uri`).
+    HostUri,
+    /// Path first (`radixtree_uri`).
+    Uri,
+    /// Path first, with `:name` parameters (`radixtree_uri_with_parameter`).
+    UriWithParameter,
+}
+
+/// `nginx_config.*`, the process's part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// `worker_processes`; `None` is `auto`. `APISIX_WORKER_PROCESSES` in the environment goes before the file.
+    pub workers: Option<usize>,
+    /// `enable_cpu_affinity`: pin each worker to a core.
+    pub cpu_affinity: bool,
+    /// `worker_rlimit_nofile`: open files of the process.
+    pub open_files: u64,
+    /// `worker_shutdown_timeout`: how long a graceful stop may take; zero is without limit, as in nginx.
+    pub shutdown_timeout: Duration,
+    /// `event.worker_connections`: client and upstream connections of one worker.
+    pub worker_connections: usize,
+    /// `user`: read, not used; the gateway runs as whoever starts it.
+    pub user: Option<String>,
+}
+
+/// `nginx_config.http.*`, all but the access log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Http {
+    /// `keepalive_timeout`: how long an idle client connection stays; zero closes after each response.
+    pub keepalive_timeout: Duration,
+    /// `client_header_timeout`.
+    pub client_header_timeout: Duration,
+    /// `client_body_timeout`, between two reads.
+    pub client_body_timeout: Duration,
+    /// `client_max_body_size` in bytes; 0 is without limit.
+    pub client_max_body_size: u64,
+    /// `send_timeout`, between two writes to the client.
+    pub send_timeout: Duration,
+    /// `underscores_in_headers`.
+    pub underscores_in_headers: bool,
+    /// `large_client_header_buffers`.
+    pub header_buffers: HeaderBuffers,
+    /// `real_ip_header`.
+    pub real_ip_header: String,
+    /// `real_ip_recursive`.
+    pub real_ip_recursive: bool,
+    /// `real_ip_from`, without `unix:`, which no client of ours can come from.
+    pub real_ip_from: Vec<IpNet>,
+    /// `upstream.*`.
+    pub upstream: UpstreamPool,
+}
+
+/// `large_client_header_buffers`: a request line or header field must fit into one buffer, the head into all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderBuffers {
+    /// Number of buffers.
+    pub count: usize,
+    /// Bytes of one buffer.
+    pub bytes: usize,
+}
+
+/// `nginx_config.http.upstream`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamPool {
+    /// `keepalive`: idle connections kept by one worker.
+    pub keepalive: usize,
+    /// `keepalive_requests`: requests on one connection.
+    pub keepalive_requests: u64,
+    /// `keepalive_timeout`: how long a connection may be idle.
+    pub keepalive_timeout: Duration,
+}
+
+/// The two logs. Relative paths are below the data directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logs {
+    /// `error_log`.
+    pub error_log: PathBuf,
+    /// Whether the file names an error log; where it does not, a gateway in the foreground logs to stderr as well.
+    pub error_log_named: bool,
+    /// `error_log_level`.
+    pub level: LogLevel,
+    /// `nginx_config.http.access_log*`; `None` where `enable_access_log` is false.
+    pub access: Option<AccessLog>,
+}
+
+/// nginx's levels, from the most talkative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are nginx's and say it all")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warn,
+    Error,
+    Crit,
+    Alert,
+    Emerg,
+}
+
+/// `nginx_config.http.access_log*`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessLog {
+    /// `access_log`.
+    pub path: PathBuf,
+    /// `access_log_buffer` in bytes.
+    pub buffer: usize,
+    /// `access_log_format`, nginx variables in it.
+    pub format: String,
+    /// `access_log_format_escape`.
+    pub escape: Escape,
+}
+
+/// How values are escaped in the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// `\xHH` for `"`, `\` and bytes outside printable ASCII; `-` for what is absent.
+    Default,
+    /// As in JSON strings; empty for what is absent.
+    Json,
+    /// Not at all.
+    None,
+}
+
+/// `deployment.admin.*`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admin {
+    /// `admin_listen`. 127.0.0.1:9180 by default; APISIX's is 0.0.0.0.
+    pub listen: SocketAddr,
+    /// Whether the data plane's ports answer the Admin API too. Only the quick start sets it.
+    pub on_data_ports: bool,
+    /// `admin_key_required`.
+    pub key_required: bool,
+    /// `admin_key`, without those whose key is left empty. The start adds a generated one where none has the admin role.
+    pub keys: Vec<AdminKey>,
+    /// `allow_admin`: who may connect; empty means everybody.
+    pub allow: Vec<IpNet>,
+    /// `admin_api_version`.
+    pub version: AdminVersion,
+    /// `enable_admin_cors`.
+    pub cors: bool,
+}
+
+/// One of `admin_key`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AdminKey {
+    /// `name`.
+    pub name: String,
+    /// `key`: the secret.
+    pub key: String,
+    /// `role`.
+    pub role: AdminRole,
+}
+
+/// What a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminRole {
+    /// Read and write.
+    Admin,
+    /// Read only.
+    Viewer,
+}
+
+/// `deployment.admin.admin_api_version`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are APISIX's and say it all")]
+pub enum AdminVersion {
+    V2,
+    V3,
+}
+
+/// `plugin_attr.prometheus`, the server's part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metrics {
+    /// `export_addr`; `None` where `enable_export_server` is false.
+    pub listen: Option<SocketAddr>,
+    /// `export_uri`.
+    pub uri: String,
+    /// `metric_prefix`.
+    pub prefix: String,
+    /// `default_buckets`: the histogram's upper bounds in milliseconds, ascending.
+    pub buckets: Vec<f64>,
+}
+
+/// Keys leave no trace in logs.
+impl std::fmt::Debug for AdminKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminKey").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// The names of those keys that differ in `new` and take effect at a restart alone.
+    pub fn needs_restart(&self, new: &Settings) -> Vec<&'static str> {
+        let admin_listen = |settings: &Settings| settings.admin.as_ref().map(|admin| admin.listen);
+        let access_log =
+            |settings: &Settings| settings.logs.access.as_ref().map(|log| (log.path.clone(), log.buffer));
+        [
+            ("apisix.node_listen", self.proxy.listen != new.proxy.listen),
+            ("apisix.enable_reuseport", self.proxy.reuse_port != new.proxy.reuse_port),
+            ("apisix.control", self.control != new.control),
+            ("apisix.status", self.status != new.status),
+            ("deployment.admin.admin_listen", admin_listen(self) != admin_listen(new)),
+            ("plugin_attr.prometheus", self.metrics != new.metrics),
+            ("nginx_config.worker_processes", self.process.workers != new.process.workers),
+            ("nginx_config.enable_cpu_affinity", self.process.cpu_affinity != new.process.cpu_affinity),
+            ("nginx_config.error_log", self.logs.error_log != new.logs.error_log),
+            ("nginx_config.http.access_log", access_log(self) != access_log(new)),
+        ]
+        .into_iter()
+        .filter_map(|(name, differs)| differs.then_some(name))
+        .collect()
+    }
+}
+
+/// Port `port` of 127.0.0.1.
+pub fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}

@@ -1,0 +1,79 @@
+//! How this run was asked for: everything that a reload has to apply again.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::cli::{CommonArgs, StartArgs};
+use crate::config::{self, Loaded, Report};
+use crate::quickstart;
+
+/// The form of the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// `tidegate start`.
+    Normal,
+    /// `tidegate quickstart`: loopback alone, with the Admin API on the data ports.
+    Quickstart,
+}
+
+/// The command line of a start, resolved.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The form of the start.
+    pub mode: Mode,
+    /// The file to read; `None` for the defaults.
+    pub config: Option<PathBuf>,
+    /// The data directory, absolute.
+    pub data_dir: PathBuf,
+    /// `--worker-processes`.
+    pub workers: Option<usize>,
+    /// Whether this process is the child of `--daemon`.
+    pub detached: bool,
+}
+
+impl Launch {
+    /// Resolves the command line. Fails where the current directory is gone.
+    pub fn new(mode: Mode, args: &StartArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            mode,
+            config: config_file(&args.common),
+            data_dir: data_dir(&args.common)?,
+            workers: args.worker_processes.map(usize::from),
+            detached: args.detached,
+        })
+    }
+
+    /// Reads the settings: the file, then what the command line and the mode change. A reload calls this again.
+    pub fn settings(&self) -> Result<Loaded, Report> {
+        let mut loaded = load(self.config.as_deref())?;
+        if let Some(workers) = self.workers {
+            loaded.settings.process.workers = Some(workers);
+        }
+        if self.mode == Mode::Quickstart {
+            quickstart::apply(&mut loaded.settings);
+        }
+        Ok(loaded)
+    }
+
+    /// A path of the configuration: relative ones are below the data directory.
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        self.data_dir.join(path)
+    }
+}
+
+/// The file that is named, or the default one where it exists.
+pub fn config_file(args: &CommonArgs) -> Option<PathBuf> {
+    args.config.clone().or_else(|| Some(PathBuf::from(config::DEFAULT_PATH)).filter(|path| path.exists()))
+}
+
+/// The data directory as an absolute path.
+pub fn data_dir(args: &CommonArgs) -> anyhow::Result<PathBuf> {
+    std::path::absolute(&args.data_dir)
+        .with_context(|| format!("the data directory {} can't be resolved", args.data_dir.display()))
+}
+
+/// Reads a file with the variables of this process.
+pub fn load(config: Option<&Path>) -> Result<Loaded, Report> {
+    config::load(config, &|name| std::env::var(name).ok())
+}

@@ -1,0 +1,19 @@
+//! The binary's parts: configuration, command line, and what keeps a process in order.
+//!
+//! `main` parses the command line ([`cli`]) and hands it to [`command`], which reads the configuration ([`config`]),
+//! claims the data directory ([`pidfile`]) and calls [`boot`], where the gateway itself is put together.
+
+pub mod admin_key;
+pub mod boot;
+pub mod cli;
+pub mod command;
+pub mod config;
+pub mod cores;
+pub mod daemon;
+pub mod error_log;
+pub mod launch;
+pub mod limits;
+pub mod pidfile;
+pub mod quickstart;
+pub mod signals;
+pub mod status;

@@ -1,0 +1,103 @@
+//! What `tidegate quickstart` changes: loopback alone, and the Admin API where APISIX 2.14 had it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use ipnet::{IpNet, Ipv4Net};
+
+use crate::config::settings::{Admin, AdminKey, AdminRole, Listen, Settings};
+
+/// The key of APISIX's own examples. It opens nothing but loopback addresses, and only here.
+pub const WELL_KNOWN_KEY: &str = "edd1c9f034335f136f87ad84b625c8f1";
+
+/// Restricts every listener to loopback and opens the Admin API on the data ports.
+pub fn apply(settings: &mut Settings) {
+    for listen in &mut settings.proxy.listen {
+        *listen = Listen { address: on_loopback(listen.address), implied: false };
+    }
+    let mut seen = Vec::new();
+    settings.proxy.listen.retain(|listen| {
+        let new = listen.address.port() == 0 || !seen.contains(&listen.address);
+        seen.push(listen.address);
+        new
+    });
+    for address in
+        [&mut settings.control, &mut settings.status, &mut settings.metrics.listen].into_iter().flatten()
+    {
+        *address = on_loopback(*address);
+    }
+    let admin = settings.admin.get_or_insert_with(Admin::default);
+    admin.listen = on_loopback(admin.listen);
+    admin.on_data_ports = true;
+    admin.allow = vec![
+        Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8).into(),
+        IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST)),
+    ];
+    if !admin.keys.iter().any(|known| known.key == WELL_KNOWN_KEY) {
+        admin.keys.push(AdminKey {
+            name: "quickstart".into(),
+            key: WELL_KNOWN_KEY.into(),
+            role: AdminRole::Admin,
+        });
+    }
+}
+
+/// The warning and the first steps, to be printed when the gateway is ready.
+pub fn greeting(settings: &Settings) -> String {
+    let port = settings.proxy.listen.first().map_or(0, |listen| listen.address.port());
+    format!(
+        "WARNING: this is the quick start. The Admin API takes a key that everybody knows, from this machine alone.\n\
+         Use `tidegate start` for anything else.\n\n\
+         Make a route to a server of yours (here 127.0.0.1:1980), and send a request through it:\n\n  \
+           curl http://127.0.0.1:{port}/apisix/admin/routes/1 -H 'X-API-KEY: {WELL_KNOWN_KEY}' -X PUT -d '\n  \
+           {{\"uri\": \"/hello\", \"upstream\": {{\"type\": \"roundrobin\", \"nodes\": {{\"127.0.0.1:1980\": 1}}}}}}'\n  \
+           curl -i http://127.0.0.1:{port}/hello\n"
+    )
+}
+
+/// The same port of 127.0.0.1; addresses that are loopback already stay.
+fn on_loopback(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_loopback() { address } else { SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read_text;
+
+    #[test]
+    fn nothing_listens_beyond_loopback() {
+        let texts = [
+            "",
+            "apisix: {node_listen: [9080, {ip: '::1', port: 9081}, {ip: 10.0.0.1, port: 9082}], control: {ip: 0.0.0.0}}\n\
+             deployment: {admin: {admin_listen: {ip: 0.0.0.0}, allow_admin: []}}\n",
+            "apisix: {enable_admin: false, status: {ip: '::'}}\nplugin_attr: {prometheus: {export_addr: {ip: 0.0.0.0}}}\n",
+        ];
+        for text in texts {
+            let mut settings =
+                read_text("f", text, &|_| None).unwrap_or_else(|report| panic!("{report}")).settings;
+            apply(&mut settings);
+            let admin = settings.admin.clone().unwrap();
+            let servers = [settings.control, settings.status, settings.metrics.listen, Some(admin.listen)];
+            let data = settings.proxy.listen.iter().map(|listen| listen.address);
+            assert!(
+                servers.into_iter().flatten().chain(data).all(|address| address.ip().is_loopback()),
+                "{text}"
+            );
+            assert!(admin.on_data_ports && admin.keys.iter().any(|key| key.key == WELL_KNOWN_KEY));
+            assert!(
+                admin.allow.iter().all(|network| network.addr().is_loopback()) && !admin.allow.is_empty()
+            );
+        }
+    }
+
+    #[test]
+    fn the_default_is_one_port() {
+        let mut settings = read_text("f", "", &|_| None).unwrap().settings;
+        apply(&mut settings);
+        assert_eq!(
+            settings.proxy.listen,
+            [Listen { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9080)), implied: false }]
+        );
+        assert!(greeting(&settings).contains("http://127.0.0.1:9080/apisix/admin/routes/1"));
+    }
+}

@@ -1,0 +1,87 @@
+//! `/status` and `/status/ready`: whether the process lives, and whether every worker has its configuration.
+//!
+//! Bodies and codes are APISIX's (`apisix/init.lua`); as there, a path below one of the two gets the same answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+
+/// Which workers have received configuration. Clones look at the same workers.
+#[derive(Debug, Clone)]
+pub struct Readiness {
+    workers: Arc<[AtomicBool]>,
+}
+
+impl Readiness {
+    /// So many workers, none of them ready.
+    pub fn new(workers: usize) -> Self {
+        Self { workers: (0..workers).map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    /// Worker `index`, counted from 0, has received configuration. An index beyond the workers is ignored.
+    pub fn mark(&self, index: usize) {
+        if let Some(worker) = self.workers.get(index) {
+            worker.store(true, Ordering::Release);
+        }
+    }
+
+    /// The first worker that has none yet.
+    pub fn waiting(&self) -> Option<usize> {
+        self.workers.iter().position(|worker| !worker.load(Ordering::Acquire))
+    }
+}
+
+/// The status and the JSON body of a request for `path`.
+pub fn answer(path: &str, readiness: &Readiness) -> (u16, String) {
+    let body = |error: &str| serde_json::json!({ "status": "error", "error": error }).to_string();
+    let ready = match path {
+        path if path.starts_with("/status/ready") => readiness.waiting(),
+        path if path.starts_with("/status") => None,
+        _ => return (404, body("only /status and /status/ready are here")),
+    };
+    match ready {
+        None => (200, r#"{"status":"ok"}"#.to_owned()),
+        Some(worker) => (503, body(&format!("worker id: {worker} has not received configuration"))),
+    }
+}
+
+/// The status server.
+pub fn server(readiness: Readiness) -> Router {
+    Router::new().fallback(move |uri: Uri| std::future::ready(response(&uri, &readiness)))
+}
+
+fn response(uri: &Uri, readiness: &Readiness) -> Response {
+    let (status, body) = answer(uri.path(), readiness);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_waits_for_every_worker() {
+        let readiness = Readiness::new(2);
+        let ok = (200, r#"{"status":"ok"}"#.to_owned());
+        let waits = |worker: usize| {
+            (
+                503,
+                format!(
+                    r#"{{"status":"error","error":"worker id: {worker} has not received configuration"}}"#
+                ),
+            )
+        };
+        assert_eq!(answer("/status", &readiness), ok);
+        assert_eq!(answer("/status/ready", &readiness), waits(0));
+        readiness.mark(0);
+        assert_eq!(answer("/status/ready", &readiness), waits(1));
+        readiness.mark(1);
+        readiness.mark(7);
+        assert_eq!(answer("/status/ready", &readiness), ok);
+        assert_eq!(answer("/", &readiness).0, 404);
+    }
+}
