@@ -1,1 +1,13 @@
-//! (in progress)
+//! What the gateway says about itself: metrics, the access log, the error log.
+//!
+//! Nothing here is shared between workers on the request path: each worker counts and writes into its own cells and
+//! buffers, which are merged when a scrape asks, or handed to the log's own thread in batches.
+
+mod local_time;
+
+pub mod access_log;
+pub mod error_log;
+pub mod metrics;
+
+pub use access_log::AccessLog;
+pub use metrics::{Connections, Metrics, exposition};

@@ -1,0 +1,197 @@
+//! Counters, gauges and histograms with labels: written by each worker alone, merged when scraped.
+
+mod cell;
+mod connections;
+mod family;
+mod http;
+mod name;
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use stdx::WorkerToken;
+
+pub use connections::{ConnectionTotals, Connections, State};
+pub use http::{DisabledLabels, HttpLabels, HttpSample};
+pub use name::{Kind, Metric};
+
+/// APISIX's `default_buckets`: upper bounds of the latency histogram, in milliseconds.
+pub const BUCKETS_MS: [f64; 15] = [
+    1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0, 30_000.0,
+    60_000.0,
+];
+
+/// Bounds of a histogram that are used; more are cut off. APISIX's own lists have 15.
+pub const BUCKETS_MAX: usize = 64;
+
+/// The most series that one metric may be given. A latency series shows 17 to 66 lines of about 150 bytes, so a scrape
+/// of a full one is 250 MB and more: whoever raises the limit that far knows why.
+pub const SERIES_MAX: usize = 100_000;
+
+/// Series per metric where nothing else is asked for: 10,000 x 18 lines x 150 bytes make a scrape of 27 MB at worst.
+pub const SERIES_DEFAULT: usize = 10_000;
+
+/// How metrics are kept and shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricsConfig {
+    /// Stands before every name: `apisix_`.
+    pub prefix: String,
+    /// Upper bounds of the latency histogram in milliseconds; sorted, and at most [`BUCKETS_MAX`] of them used.
+    pub buckets_ms: Vec<f64>,
+    /// Series per metric, at most [`SERIES_MAX`]. Label sets beyond it are counted in one overflow series.
+    pub series_max: usize,
+}
+
+/// All metrics of the process.
+pub struct Metrics {
+    prefix: String,
+    bounds_ms: Box<[f64]>,
+    http: http::HttpMetrics,
+    /// By metric; label text to value.
+    gauges: [Mutex<BTreeMap<Box<str>, f64>>; Metric::ALL.len()],
+    /// Client connections and requests.
+    pub connections: Connections,
+}
+
+impl Metrics {
+    /// Metrics with nothing counted.
+    #[must_use]
+    pub fn new(config: &MetricsConfig) -> Self {
+        let mut bounds: Vec<f64> =
+            config.buckets_ms.iter().copied().filter(|bound| bound.is_finite()).collect();
+        bounds.sort_by(f64::total_cmp);
+        bounds.dedup();
+        bounds.truncate(BUCKETS_MAX);
+        Self {
+            prefix: config.prefix.clone(),
+            http: http::HttpMetrics::new(config, &bounds),
+            bounds_ms: bounds.into(),
+            gauges: std::array::from_fn(|_| Mutex::default()),
+            connections: Connections::default(),
+        }
+    }
+
+    /// Counts one HTTP request.
+    #[inline]
+    pub fn record_http(
+        &self,
+        worker: &WorkerToken,
+        labels: &HttpLabels<'_>,
+        disabled: DisabledLabels,
+        sample: &HttpSample,
+    ) {
+        self.http.record(worker, labels, disabled, sample);
+    }
+
+    /// Sets a gauge; `values` in the order of [`Metric::labels`].
+    pub fn set(&self, metric: Metric, values: &[&str], value: f64) {
+        self.gauge(metric, |series| {
+            series.insert(text::label_text(metric.labels(), values).into(), value);
+        });
+    }
+
+    /// Sets all series of a gauge: those not named are gone.
+    pub fn replace<'v>(&self, metric: Metric, samples: impl IntoIterator<Item = (&'v [&'v str], f64)>) {
+        let samples = samples.into_iter();
+        let fresh = samples
+            .map(|(values, value)| (text::label_text(metric.labels(), values).into(), value))
+            .collect();
+        self.gauge(metric, |series| *series = fresh);
+    }
+
+    fn gauge<R>(&self, metric: Metric, f: impl FnOnce(&mut BTreeMap<Box<str>, f64>) -> R) -> R {
+        f(&mut self.gauges[metric as usize].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn show(&self, metric: Metric, text: &mut text::Text<'_>) {
+        match metric {
+            Metric::Bandwidth => text.counters(&self.http.bandwidth),
+            Metric::HttpStatus => text.counters(&self.http.status),
+            Metric::HttpLatency => text.histograms(&self.http.latency, &self.bounds_ms),
+            Metric::HttpRequestsTotal => {
+                text.head(metric);
+                text.sample(metric, "", "", self.connections.totals().requests);
+            }
+            Metric::NginxHttpCurrentConnections => self.show_connections(text),
+            Metric::NginxMetricErrorsTotal => {
+                text.head(metric);
+                text.sample(metric, "", "", self.overflowed().iter().map(|(_, count)| count).sum::<u64>());
+            }
+            Metric::MetricSeriesOverflowTotal => self.show_overflow(text),
+            Metric::EtcdModifyIndexes | Metric::EtcdReachable | Metric::NodeInfo | Metric::UpstreamStatus => {
+                self.gauge(metric, |series| {
+                    if !series.is_empty() {
+                        text.head(metric);
+                    }
+                    for (labels, value) in series {
+                        text.sample(metric, "", labels, *value);
+                    }
+                });
+            }
+        }
+    }
+
+    fn show_connections(&self, text: &mut text::Text<'_>) {
+        let metric = Metric::NginxHttpCurrentConnections;
+        let totals = self.connections.totals();
+        text.head(metric);
+        for (state, count) in [
+            ("accepted", totals.accepted),
+            ("active", totals.active),
+            ("handled", totals.handled),
+            ("reading", totals.reading),
+            ("waiting", totals.waiting),
+            ("writing", totals.writing),
+        ] {
+            text.sample(metric, "", &text::label_text(metric.labels(), &[state]), count);
+        }
+    }
+
+    fn show_overflow(&self, text: &mut text::Text<'_>) {
+        let metric = Metric::MetricSeriesOverflowTotal;
+        text.head(metric);
+        for (of, count) in self.overflowed() {
+            text.sample(metric, "", &text::label_text(metric.labels(), &[of.name()]), count);
+        }
+    }
+
+    fn overflowed(&self) -> [(Metric, u64); 3] {
+        let http = &self.http;
+        [
+            (Metric::Bandwidth, http.bandwidth.overflowed()),
+            (Metric::HttpLatency, http.latency.overflowed()),
+            (Metric::HttpStatus, http.status.overflowed()),
+        ]
+    }
+}
+
+/// All metrics in the Prometheus text format (`text/plain; version=0.0.4`).
+#[must_use]
+pub fn exposition(metrics: &Metrics) -> String {
+    let mut text = text::Text::new(&metrics.prefix);
+    for metric in Metric::ALL {
+        metrics.show(metric, &mut text);
+    }
+    text.finish()
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        Self { prefix: "apisix_".to_owned(), buckets_ms: BUCKETS_MS.to_vec(), series_max: SERIES_DEFAULT }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new(&MetricsConfig::default())
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Every metric there is: name, kind, help and labels, in one place. Names and labels are APISIX's, so that its
+//! dashboards show our numbers.
+
+/// A metric. The variants stand in the order of their names, which is the order of the exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// Bytes in and out.
+    Bandwidth,
+    /// Revision of the store at which resources of a kind changed last.
+    EtcdModifyIndexes,
+    /// Whether etcd answers; absent where the configuration doesn't come from etcd.
+    EtcdReachable,
+    /// Time per request.
+    HttpLatency,
+    /// Requests since the start. A gauge, as in APISIX.
+    HttpRequestsTotal,
+    /// Responses by status.
+    HttpStatus,
+    /// Ours: label sets that got no series of their own.
+    MetricSeriesOverflowTotal,
+    /// Client connections by state.
+    NginxHttpCurrentConnections,
+    /// APISIX's count of failures in metric-keeping; here the sum of `metric_series_overflow_total`.
+    NginxMetricErrorsTotal,
+    /// Host name and version.
+    NodeInfo,
+    /// What health checks say of nodes: 1 healthy, 0 not.
+    UpstreamStatus,
+}
+
+/// The kinds of the text format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Goes up only.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by upper bound.
+    Histogram,
+}
+
+impl Metric {
+    /// All metrics, by name.
+    pub const ALL: [Self; 11] = [
+        Self::Bandwidth,
+        Self::EtcdModifyIndexes,
+        Self::EtcdReachable,
+        Self::HttpLatency,
+        Self::HttpRequestsTotal,
+        Self::HttpStatus,
+        Self::MetricSeriesOverflowTotal,
+        Self::NginxHttpCurrentConnections,
+        Self::NginxMetricErrorsTotal,
+        Self::NodeInfo,
+        Self::UpstreamStatus,
+    ];
+
+    /// The name without the prefix.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bandwidth",
+            Self::EtcdModifyIndexes => "etcd_modify_indexes",
+            Self::EtcdReachable => "etcd_reachable",
+            Self::HttpLatency => "http_latency",
+            Self::HttpRequestsTotal => "http_requests_total",
+            Self::HttpStatus => "http_status",
+            Self::MetricSeriesOverflowTotal => "metric_series_overflow_total",
+            Self::NginxHttpCurrentConnections => "nginx_http_current_connections",
+            Self::NginxMetricErrorsTotal => "nginx_metric_errors_total",
+            Self::NodeInfo => "node_info",
+            Self::UpstreamStatus => "upstream_status",
+        }
+    }
+
+    /// The kind.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Bandwidth
+            | Self::HttpStatus
+            | Self::MetricSeriesOverflowTotal
+            | Self::NginxMetricErrorsTotal => Kind::Counter,
+            Self::HttpLatency => Kind::Histogram,
+            _ => Kind::Gauge,
+        }
+    }
+
+    /// What it is about, for the `HELP` line.
+    #[must_use]
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "Bytes received from (ingress) and sent to (egress) clients",
+            Self::EtcdModifyIndexes => "Store revision at which resources of each kind were changed last",
+            Self::EtcdReachable => "Whether etcd answers: 1 yes, 0 no",
+            Self::HttpLatency => "Time per request in milliseconds: in all, in the upstream, in the gateway",
+            Self::HttpRequestsTotal => "Requests from clients since the gateway started",
+            Self::HttpStatus => "Responses by status code",
+            Self::MetricSeriesOverflowTotal => {
+                "Label sets counted in an overflow series because the metric is full"
+            }
+            Self::NginxHttpCurrentConnections => "Client connections by state",
+            Self::NginxMetricErrorsTotal => "Label sets that got no series of their own",
+            Self::NodeInfo => "The gateway's host name and version",
+            Self::UpstreamStatus => "Health of upstream nodes: 1 healthy, 0 not",
+        }
+    }
+
+    /// The labels in the order of the exposition.
+    #[must_use]
+    pub const fn labels(self) -> &'static [&'static str] {
+        match self {
+            Self::HttpStatus => &[
+                "code",
+                "route",
+                "matched_uri",
+                "matched_host",
+                "service",
+                "consumer",
+                "node",
+                "request_type",
+                "request_llm_model",
+                "llm_model",
+                "response_source",
+            ],
+            Self::HttpLatency | Self::Bandwidth => &[
+                "type",
+                "route",
+                "service",
+                "consumer",
+                "node",
+                "request_type",
+                "request_llm_model",
+                "llm_model",
+            ],
+            Self::EtcdModifyIndexes => &["key"],
+            Self::NginxHttpCurrentConnections => &["state"],
+            Self::MetricSeriesOverflowTotal => &["metric"],
+            Self::NodeInfo => &["hostname", "version"],
+            Self::UpstreamStatus => &["name", "ip", "port"],
+            Self::EtcdReachable | Self::HttpRequestsTotal | Self::NginxMetricErrorsTotal => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_listed_by_name_and_their_numbers_follow() {
+        assert!(Metric::ALL.is_sorted_by_key(|metric| metric.name()));
+        assert!(Metric::ALL.iter().enumerate().all(|(at, metric)| *metric as usize == at));
+    }
+}
