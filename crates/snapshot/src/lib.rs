@@ -3,10 +3,30 @@
 //! The arrow points one way: store -> builder -> snapshot -> workers. A resource that can't be compiled is left out,
 //! logged and shown; it never takes the rest of the configuration with it, and never replaces a good snapshot.
 
+mod builder;
+mod dependents;
+mod fingerprint;
+mod follow;
+mod limits;
+mod link;
+mod metadata;
+mod problem;
+mod publish;
+mod resource;
+mod reuse;
 mod route;
+mod status;
 mod upstream;
 
-pub use route::Route;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{BuildOptions, Builder};
+pub use follow::follow;
+pub use problem::Problem;
+pub use publish::{Published, Reader};
+pub use route::{Broken, Route};
+pub use status::FollowStatus;
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream};
 
 use plugin::Chain;

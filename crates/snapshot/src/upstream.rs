@@ -1,13 +1,14 @@
 //! An upstream, compiled.
 
 use balance::Algorithm;
-use model::resource::{PassHost, Scheme};
+use model::ConfigError;
+use model::resource::{HashOn, KeepalivePool, PassHost, Scheme, Timeout};
 use model::var::{Template, Var};
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// An upstream, compiled. Immutable: a change makes another one.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Upstream {
     /// Names this content: no two different upstreams of one process share it, and an upstream whose content did not
     /// change keeps it. The key of per-worker balancer state.
@@ -45,6 +46,8 @@ pub struct Node {
     pub weight: u32,
     /// Nodes of a lower priority take requests only when no higher one can.
     pub priority: i32,
+    /// The `Host` of `pass_host: node`: the host, with the port unless it is the scheme's own; IPv6 in brackets.
+    pub authority: Box<str>,
 }
 
 /// Where a node is.
@@ -86,3 +89,144 @@ pub struct Keepalive {
     /// Requests one may carry.
     pub requests: u64,
 }
+
+impl Upstream {
+    /// Compiles an upstream as written. Its `uid` is 0: whoever keeps it gives it one.
+    ///
+    /// An upstream that names its nodes by service discovery has none here, so its requests are told that no valid
+    /// node is there.
+    ///
+    /// # Errors
+    /// Every mistake, with its path in the upstream.
+    pub fn compile(written: &model::Upstream) -> Result<Self, Vec<ConfigError>> {
+        let mut errors = Vec::new();
+        let algorithm = written.algorithm.parse().unwrap_or_else(|error| {
+            errors.push(error);
+            Algorithm::default()
+        });
+        let hash_key = HashKey::compile(written, algorithm).unwrap_or_else(|error| {
+            errors.push(error);
+            HashKey::Var(Var::RemoteAddr)
+        });
+        if written.pass_host == PassHost::Rewrite && written.upstream_host.is_none() {
+            errors.push(ConfigError::new("/upstream_host", "is needed where `pass_host` is `rewrite`"));
+        }
+        let retry_timeout = written.retry_timeout.filter(|seconds| *seconds != 0.0);
+        let retry_timeout =
+            retry_timeout.and_then(|seconds| duration(seconds, "/retry_timeout", &mut errors));
+        let timeouts = Timeouts::compile(written.timeout.unwrap_or_default()).unwrap_or_else(|found| {
+            errors.extend(found.into_iter().map(|error| error.under("/timeout")));
+            Timeouts::default()
+        });
+        let keepalive = written.keepalive_pool.and_then(|pool| Keepalive::compile(pool, &mut errors));
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Self {
+            uid: 0,
+            nodes: written.nodes.iter().map(|node| Node::compile(node, written.scheme)).collect(),
+            algorithm,
+            hash_key,
+            scheme: written.scheme,
+            pass_host: written.pass_host,
+            upstream_host: written.upstream_host.clone(),
+            // Each node is asked at most once, unless the operator says otherwise.
+            retries: written
+                .retries
+                .unwrap_or_else(|| u32::try_from(written.nodes.len().saturating_sub(1)).unwrap_or(u32::MAX)),
+            retry_timeout,
+            timeouts,
+            keepalive,
+        })
+    }
+}
+
+impl Node {
+    fn compile(written: &model::resource::Node, scheme: Scheme) -> Self {
+        let port = written.port.unwrap_or_else(|| scheme.default_port());
+        let bare =
+            written.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&written.host);
+        let host = bare.parse().map_or_else(|_| NodeHost::Name(bare.to_owned()), NodeHost::Ip);
+        let shown = match &host {
+            NodeHost::Ip(IpAddr::V6(_)) => format!("[{bare}]"),
+            _ => bare.to_owned(),
+        };
+        let authority = if port == scheme.default_port() { shown } else { format!("{shown}:{port}") };
+        Self { host, port, weight: written.weight, priority: written.priority, authority: authority.into() }
+    }
+}
+
+impl HashKey {
+    fn compile(written: &model::Upstream, algorithm: Algorithm) -> Result<Self, ConfigError> {
+        if written.hash_on == HashOn::Consumer {
+            return Ok(Self::Var(Var::ConsumerName));
+        }
+        let Some(key) = &written.key else {
+            return match algorithm {
+                Algorithm::Chash => {
+                    Err(ConfigError::new("/key", "missing key: chash needs something to hash"))
+                }
+                // Never asked for; the client's address is what chash falls back to.
+                _ => Ok(Self::Var(Var::RemoteAddr)),
+            };
+        };
+        Ok(match written.hash_on {
+            HashOn::Header => Self::Var(Var::parse(&format!("http_{key}"))),
+            HashOn::Cookie => Self::Var(Var::Cookie(key.clone())),
+            HashOn::VarsCombinations => Self::Template(Template::parse(key)),
+            HashOn::Vars | HashOn::Consumer => Self::Var(Var::parse(key)),
+        })
+    }
+}
+
+impl Timeouts {
+    /// Compiles a `timeout` object.
+    ///
+    /// # Errors
+    /// Every member that is no time greater than zero, with its path in the object.
+    pub fn compile(written: Timeout) -> Result<Self, Vec<ConfigError>> {
+        let mut errors = Vec::new();
+        let mut time = |seconds: f64, path: &str| match Duration::try_from_secs_f64(seconds) {
+            Ok(time) if !time.is_zero() => time,
+            _ => {
+                errors.push(ConfigError::new(path, format!("{seconds} is not a time greater than 0")));
+                Duration::ZERO
+            }
+        };
+        let times = Self {
+            connect: time(written.connect, "/connect"),
+            send: time(written.send, "/send"),
+            read: time(written.read, "/read"),
+        };
+        if errors.is_empty() { Ok(times) } else { Err(errors) }
+    }
+}
+
+impl Default for Timeouts {
+    /// 60 s each, as in nginx and APISIX.
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        Self { connect: minute, send: minute, read: minute }
+    }
+}
+
+impl Keepalive {
+    fn compile(pool: KeepalivePool, errors: &mut Vec<ConfigError>) -> Option<Self> {
+        let idle_timeout = duration(pool.idle_timeout, "/keepalive_pool/idle_timeout", errors)?;
+        Some(Self {
+            size: pool.size,
+            idle_timeout: (!idle_timeout.is_zero()).then_some(idle_timeout),
+            requests: pool.requests,
+        })
+    }
+}
+
+/// Seconds as a duration; a negative or endless number is a mistake.
+fn duration(seconds: f64, path: &str, errors: &mut Vec<ConfigError>) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .inspect_err(|_| errors.push(ConfigError::new(path, format!("{seconds} is not a time in seconds"))))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! From what the store holds to the snapshot: at the start, after a gap and for one change by the same path.
+
+use crate::dependents::Dependents;
+use crate::link::{Resources, global_chain, link};
+use crate::metadata::Metadata;
+use crate::resource::{Compiler, Resource};
+use crate::{Problem, Snapshot};
+use model::{ConfigError, Kind};
+use plugin::{Chain, Registry};
+use router::{Mode, Router};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use store::{Change, Entry};
+
+/// What holds for every snapshot that one builder makes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BuildOptions {
+    /// How hosts take part in the choice of a route (`apisix.router.http`).
+    pub router: Mode,
+}
+
+/// Makes snapshots. Holds every resource compiled, so that a change compiles the changed ones and links the routes that
+/// depend on them, and nothing else.
+#[derive(Debug)]
+pub struct Builder {
+    registry: Arc<Registry>,
+    metadata: Metadata,
+    resources: Resources,
+    /// What the store holds and could not be used; the version before it may be in `resources`.
+    refused: BTreeMap<Arc<str>, Refused>,
+    dependents: Dependents,
+    router: Router<Arc<crate::Route>>,
+    global: Arc<Chain>,
+    routes_linked: u64,
+}
+
+#[derive(Debug)]
+struct Refused {
+    value: Arc<[u8]>,
+    errors: Vec<ConfigError>,
+}
+
+impl Builder {
+    /// A builder that knows of no resource yet.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, options: BuildOptions) -> Self {
+        Self {
+            registry,
+            metadata: Metadata::default(),
+            resources: Resources::new(),
+            refused: BTreeMap::new(),
+            dependents: Dependents::default(),
+            router: Router::new(options.router),
+            global: Arc::default(),
+            routes_linked: 0,
+        }
+    }
+
+    /// Makes the snapshot of `entries`, the whole configuration at `revision`. What they don't name is forgotten, what
+    /// they don't change is kept as it is, so this is the way back after a gap in the sequence of changes as well.
+    pub fn load<'e>(&mut self, revision: u64, entries: impl IntoIterator<Item = &'e Entry>) -> Arc<Snapshot> {
+        let mut gone = self.keys();
+        let mut changes = Vec::new();
+        for entry in entries {
+            gone.remove(&*entry.key);
+            if self.stored(&entry.key) != Some(&entry.value) {
+                changes.push(Change::Put(entry.clone()));
+            }
+        }
+        changes.extend(gone.into_iter().map(|key| Change::Delete { key, revision }));
+        self.apply(revision, &changes)
+    }
+
+    /// Makes the snapshot after `changes`, in their order, which lead to `revision`. A resource that can't be used is
+    /// left out, or stays as it was, and is listed in [`Builder::problems`]; keys of other programs mean nothing here.
+    pub fn apply<'c>(
+        &mut self,
+        revision: u64,
+        changes: impl IntoIterator<Item = &'c Change>,
+    ) -> Arc<Snapshot> {
+        let mut changed = BTreeSet::new();
+        let mut renewed = BTreeSet::new();
+        let mut resources = Vec::new();
+        // Metadata goes first: it is an ingredient of the resources that come with it.
+        for change in changes {
+            match Kind::parse_key(change.key()) {
+                Some((Kind::PluginMetadata, plugin)) => {
+                    renewed.extend(self.change_metadata(plugin, change).then_some(plugin));
+                }
+                Some((kind, _)) => resources.push((kind, change)),
+                None => {}
+            }
+        }
+        for (kind, change) in resources {
+            if self.change_resource(kind, change) {
+                changed.insert(Arc::clone(change.key()));
+            }
+        }
+        if !renewed.is_empty() {
+            self.recompile(&Vec::from_iter(renewed), &mut changed);
+        }
+        self.relink(changed);
+        self.snapshot(revision)
+    }
+
+    /// What the store holds and could not be used, in the order of keys.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let problem = |(key, refused): (&Arc<str>, &Refused)| Problem {
+            key: key.to_string(),
+            errors: refused.errors.clone(),
+            earlier_in_use: self.resources.contains_key(key),
+        };
+        self.refused.iter().map(problem).collect()
+    }
+
+    /// How many times a route was put together since the builder was made: the work that changes caused.
+    #[must_use]
+    pub fn routes_linked(&self) -> u64 {
+        self.routes_linked
+    }
+
+    fn snapshot(&self, revision: u64) -> Arc<Snapshot> {
+        Arc::new(Snapshot { revision, router: self.router.clone(), global: Arc::clone(&self.global) })
+    }
+
+    /// All keys of the store that left something behind here.
+    fn keys(&self) -> HashSet<Arc<str>> {
+        let metadata = self.metadata.plugins().map(|plugin| Kind::PluginMetadata.key(plugin).into());
+        self.resources.keys().chain(self.refused.keys()).map(Arc::clone).chain(metadata).collect()
+    }
+
+    /// What the store held for `key` when it was last heard of; `None` where nothing is known.
+    fn stored(&self, key: &str) -> Option<&Arc<[u8]>> {
+        let used = || match Kind::parse_key(key)? {
+            (Kind::PluginMetadata, plugin) => self.metadata.stored(plugin),
+            _ => self.resources.get(key).map(|resource| &resource.value),
+        };
+        self.refused.get(key).map(|refused| &refused.value).or_else(used)
+    }
+
+    /// Takes in a change of metadata; whether the plugin's metadata is another than before.
+    fn change_metadata(&mut self, plugin: &str, change: &Change) -> bool {
+        self.refused.remove(change.key());
+        match change {
+            Change::Delete { .. } => self.metadata.remove(plugin),
+            Change::Put(entry) => match self.metadata.put(&self.registry, plugin, &entry.value) {
+                Ok(()) => true,
+                Err(errors) => {
+                    self.refuse(&entry.key, &entry.value, errors);
+                    false
+                }
+            },
+        }
+    }
+
+    /// Takes in a change of a resource; whether it is another than before.
+    fn change_resource(&mut self, kind: Kind, change: &Change) -> bool {
+        match change {
+            Change::Put(entry) => match self.compile(kind, &entry.key, &entry.value) {
+                Ok(resource) => {
+                    self.refused.remove(&entry.key);
+                    self.put(&entry.key, resource);
+                    true
+                }
+                Err(errors) => {
+                    self.refuse(&entry.key, &entry.value, errors);
+                    false
+                }
+            },
+            Change::Delete { key, .. } => {
+                self.refused.remove(key);
+                let gone = self.resources.remove(key);
+                gone.iter().flat_map(Resource::references).for_each(|to| self.dependents.remove(key, to));
+                gone.is_some()
+            }
+        }
+    }
+
+    fn compile(&self, kind: Kind, key: &str, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let before = self.resources.get(key);
+        Compiler { registry: &self.registry, metadata: &self.metadata, key, before }.compile(kind, value)
+    }
+
+    fn put(&mut self, key: &Arc<str>, resource: Resource) {
+        if let Some(before) = self.resources.get(key) {
+            before.references().for_each(|to| self.dependents.remove(key, to));
+        }
+        resource.references().for_each(|to| self.dependents.add(key, to));
+        self.resources.insert(Arc::clone(key), resource);
+    }
+
+    fn refuse(&mut self, key: &Arc<str>, value: &Arc<[u8]>, errors: Vec<ConfigError>) {
+        for error in &errors {
+            tracing::error!(key = &**key, path = error.path, "not used: {}", error.message);
+        }
+        self.refused.insert(Arc::clone(key), Refused { value: Arc::clone(value), errors });
+    }
+
+    /// Compiles again what has one of `plugins`, whose metadata changed, and tries again what was refused: it may have
+    /// been for the metadata. Nothing is refused twice for the same reason, and what is in use stays if need be.
+    fn recompile(&mut self, plugins: &[&str], changed: &mut BTreeSet<Arc<str>>) {
+        let uses = |(_, resource): &(&Arc<str>, &Resource)| resource.uses_plugin(plugins);
+        let mut keys: BTreeSet<Arc<str>> =
+            self.resources.iter().filter(uses).map(|(key, _)| Arc::clone(key)).collect();
+        keys.extend(self.refused.keys().map(Arc::clone));
+        for key in keys {
+            let Some((kind, _)) = Kind::parse_key(&key) else { continue };
+            if kind == Kind::PluginMetadata {
+                continue;
+            }
+            let waiting = self.refused.get(&key).map(|refused| Arc::clone(&refused.value));
+            let in_use = self.resources.get(&key).map(|resource| Arc::clone(&resource.value));
+            for value in [&waiting, &in_use].into_iter().flatten() {
+                match self.compile(kind, &key, value) {
+                    Ok(resource) => {
+                        if waiting.as_ref() == Some(value) {
+                            self.refused.remove(&key);
+                        }
+                        self.put(&key, resource);
+                        changed.insert(Arc::clone(&key));
+                        break;
+                    }
+                    Err(errors) => {
+                        if waiting.as_ref().is_none_or(|waiting| waiting == value) {
+                            self.refuse(&key, value, errors);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts together anew the routes that depend on what changed, and the global rules if one did.
+    fn relink(&mut self, changed: BTreeSet<Arc<str>>) {
+        let mut global_changed = false;
+        for key in self.dependents.closure(changed) {
+            match Kind::parse_key(&key) {
+                Some((Kind::Route, id)) => self.relink_route(&key, id),
+                Some((Kind::GlobalRule, _)) => global_changed = true,
+                _ => {}
+            }
+        }
+        if global_changed {
+            self.global = Arc::new(global_chain(&self.resources));
+        }
+    }
+
+    fn relink_route(&mut self, key: &str, id: &str) {
+        let entry = self.resources.get(key).and_then(|resource| link(id, resource, &self.resources));
+        match entry {
+            Some(entry) => {
+                self.routes_linked += 1;
+                self.router.insert(entry);
+            }
+            None => {
+                self.router.remove(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a route takes from other resources: plugins from its plugin config and service, hosts and more from its
+//! service, an upstream from any of them. Nothing is compiled here, so that a changed service costs its routes little.
+
+use crate::resource::{BoundPlugin, Form, Reference, Resource, RouteForm, ServiceForm};
+use crate::{Broken, Route, Upstream};
+use model::Kind;
+use plugin::{Chain, CompiledPlugin, RouteInfo};
+use router::RouteEntry;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// All compiled resources by store key, in the order of keys.
+pub(crate) type Resources = BTreeMap<Arc<str>, Resource>;
+
+/// The route `id` as the router takes it; `None` where `resource` is no route, or one that is switched off.
+pub(crate) fn link(id: &str, resource: &Resource, resources: &Resources) -> Option<RouteEntry<Arc<Route>>> {
+    let Form::Route(form) = &resource.form else { return None };
+    if !form.enabled {
+        return None;
+    }
+    let service = form.service_ref.as_ref().and_then(|reference| service(reference, resources));
+    let mut hosts = form.hosts.clone();
+    if let Some((_, service)) = service.filter(|_| hosts.is_empty()) {
+        hosts.clone_from(&service.hosts);
+    }
+    Some(RouteEntry {
+        id: id.to_owned(),
+        hosts,
+        paths: form.paths.clone(),
+        priority: form.priority,
+        conditions: form.conditions.clone(),
+        payload: Arc::new(compose(id, resource, form, service, resources)),
+    })
+}
+
+/// The plugins of all global rules. A plugin that stands in more than one of them runs in none, as in APISIX: which
+/// configuration is meant can't be known.
+pub(crate) fn global_chain(resources: &Resources) -> Chain {
+    let prefix = Kind::GlobalRule.key("");
+    let rules = resources.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+    let rules = rules.take_while(|(key, _)| key.starts_with(&prefix));
+    let all: Vec<&BoundPlugin> = rules.flat_map(|(_, rule)| &rule.plugins).collect();
+    let mut plugins = Vec::with_capacity(all.len());
+    for bound in &all {
+        let name = bound.plugin.def.name;
+        if all.iter().filter(|other| other.plugin.def.name == name).count() == 1 {
+            plugins.push(bound.plugin.clone());
+        } else {
+            tracing::error!(
+                plugin = name,
+                "stands in more than one global rule and runs in none; keep one of them"
+            );
+        }
+    }
+    Chain::new(plugins)
+}
+
+fn compose(
+    id: &str,
+    resource: &Resource,
+    form: &RouteForm,
+    service: Option<(&Resource, &ServiceForm)>,
+    resources: &Resources,
+) -> Route {
+    let plugin_config =
+        form.plugin_config_ref.as_ref().map(|reference| (reference, resources.get(&reference.key)));
+    let (upstream, no_upstream) = upstream(resource, service.map(|(resource, _)| resource), resources);
+    let broken = match (plugin_config, &form.service_ref, service) {
+        (Some((reference, None)), _, _) => Some(Broken::PluginConfig(reference.id().to_owned())),
+        (_, Some(reference), None) => Some(Broken::Service(reference.id().to_owned())),
+        _ => no_upstream,
+    };
+    if let Some(broken) = &broken {
+        tracing::warn!(route = id, status = broken.status(), "{broken}");
+    }
+    // A layer per resource, the strongest first. Consumers will be the layers before these.
+    let layers =
+        [Some(resource), plugin_config.and_then(|(_, found)| found), service.map(|(resource, _)| resource)];
+    let chain = match &broken {
+        Some(broken) if broken.before_plugins() => Chain::default(),
+        _ => Chain::new(merge(layers.into_iter().flatten().map(|layer| &*layer.plugins))),
+    };
+    Route {
+        info: RouteInfo {
+            id: id.to_owned(),
+            name: form.name.clone(),
+            service_id: form
+                .service_ref
+                .as_ref()
+                .map_or_else(String::new, |reference| reference.id().to_owned()),
+            service_name: service.map_or_else(String::new, |(_, service)| service.name.clone()),
+        },
+        chain,
+        upstream,
+        timeouts: form.timeouts,
+        websocket: form.websocket.or_else(|| service?.1.websocket).unwrap_or_default(),
+        broken,
+    }
+}
+
+/// The plugins of all layers; of two configurations of one plugin the earlier layer's.
+fn merge<'a>(layers: impl Iterator<Item = &'a [BoundPlugin]>) -> Vec<CompiledPlugin> {
+    let mut merged: Vec<CompiledPlugin> = Vec::new();
+    for layer in layers {
+        for bound in layer {
+            if merged.iter().all(|stronger| stronger.def.name != bound.plugin.def.name) {
+                merged.push(bound.plugin.clone());
+            }
+        }
+    }
+    merged
+}
+
+/// The upstream of the route, else of its service. Within one resource `upstream_id` stands above an upstream written
+/// there, as in APISIX; where the id leads nowhere there is no second choice.
+fn upstream(
+    route: &Resource,
+    service: Option<&Resource>,
+    resources: &Resources,
+) -> (Option<Arc<Upstream>>, Option<Broken>) {
+    for holder in [Some(route), service].into_iter().flatten() {
+        if let Some(reference) = &holder.upstream_ref {
+            let found = resources.get(&reference.key).and_then(|resource| resource.upstream.clone());
+            let broken = found.is_none().then(|| Broken::Upstream(reference.id().to_owned()));
+            return (found, broken);
+        }
+        if holder.upstream.is_some() {
+            return (holder.upstream.clone(), None);
+        }
+    }
+    (None, None)
+}
+
+fn service<'r>(reference: &Reference, resources: &'r Resources) -> Option<(&'r Resource, &'r ServiceForm)> {
+    let resource = resources.get(&reference.key)?;
+    match &resource.form {
+        Form::Service(service) => Some((resource, service)),
+        _ => None,
+    }
+}

@@ -1,0 +1,267 @@
+//! One stored resource, compiled as far as it goes by itself. What it takes from others (a route from its service) is
+//! put together in [`link`](crate::link), so that a change of one resource compiles that one alone.
+
+use crate::fingerprint::fingerprint;
+use crate::metadata::Metadata;
+use crate::{Timeouts, Upstream, reuse};
+use model::{ConfigError, Id, Kind, PluginMap};
+use plugin::{CompiledPlugin, Parent, Registry};
+use router::Conditions;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// One stored resource, compiled.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// What the store holds for it.
+    pub(crate) value: Arc<[u8]>,
+    /// Its own plugins.
+    pub(crate) plugins: Box<[BoundPlugin]>,
+    /// The upstream that is written in it (or that it is).
+    pub(crate) upstream: Option<Arc<Upstream>>,
+    /// The upstream that it names by id.
+    pub(crate) upstream_ref: Option<Reference>,
+    /// What only its kind has.
+    pub(crate) form: Form,
+}
+
+/// What only one kind of resource has.
+#[derive(Debug)]
+pub(crate) enum Form {
+    Route(Box<RouteForm>),
+    Service(ServiceForm),
+    Upstream,
+    PluginConfig,
+    GlobalRule,
+}
+
+/// A route without what it takes from other resources.
+#[derive(Debug)]
+pub(crate) struct RouteForm {
+    pub(crate) name: String,
+    pub(crate) enabled: bool,
+    /// Empty: those of the service.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) paths: Vec<String>,
+    pub(crate) priority: i64,
+    pub(crate) conditions: Conditions,
+    pub(crate) timeouts: Option<Timeouts>,
+    pub(crate) websocket: Option<bool>,
+    pub(crate) service_ref: Option<Reference>,
+    pub(crate) plugin_config_ref: Option<Reference>,
+}
+
+/// What a service has besides plugins and upstream.
+#[derive(Debug)]
+pub(crate) struct ServiceForm {
+    pub(crate) name: String,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) websocket: Option<bool>,
+}
+
+/// A resource named by another one.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    /// Its store key.
+    pub(crate) key: Arc<str>,
+    id_at: usize,
+}
+
+/// A plugin with its configuration, and the version of that.
+#[derive(Debug)]
+pub(crate) struct BoundPlugin {
+    pub(crate) version: u64,
+    pub(crate) plugin: CompiledPlugin,
+}
+
+/// What compiling one resource needs to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Compiler<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) metadata: &'a Metadata,
+    /// The resource's store key.
+    pub(crate) key: &'a str,
+    /// The resource as it was compiled before, to carry over from.
+    pub(crate) before: Option<&'a Resource>,
+}
+
+impl Resource {
+    /// The store keys of all resources that this one names.
+    pub(crate) fn references(&self) -> impl Iterator<Item = &Arc<str>> {
+        let of_route = match &self.form {
+            Form::Route(route) => [&route.service_ref, &route.plugin_config_ref],
+            _ => [&None, &None],
+        };
+        of_route.into_iter().chain([&self.upstream_ref]).flatten().map(|reference| &reference.key)
+    }
+
+    /// Whether it has a plugin of one of these names.
+    pub(crate) fn uses_plugin(&self, names: &[&str]) -> bool {
+        self.plugins.iter().any(|bound| names.contains(&bound.plugin.def.name))
+    }
+}
+
+impl Reference {
+    fn new(kind: Kind, id: &Id) -> Self {
+        let key: Arc<str> = kind.key(id.as_str()).into();
+        Self { id_at: key.len() - id.as_str().len(), key }
+    }
+
+    /// The id that the key ends in.
+    pub(crate) fn id(&self) -> &str {
+        &self.key[self.id_at..]
+    }
+}
+
+impl Compiler<'_> {
+    /// Compiles a resource of `kind` from what the store holds for it.
+    ///
+    /// # Errors
+    /// Every mistake that can be named, each with its path in the resource.
+    pub(crate) fn compile(self, kind: Kind, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        match kind {
+            Kind::Route => self.route(value),
+            Kind::Service => self.service(value),
+            Kind::Upstream => {
+                let written = read::<model::Upstream>(kind, value)?;
+                let mut draft = Draft::default();
+                draft.upstream(self, &written, "");
+                draft.finish(value, Form::Upstream)
+            }
+            Kind::PluginConfig => {
+                let written = read::<model::PluginConfig>(kind, value)?;
+                let mut draft = Draft::default();
+                draft.plugins(self, &written.plugins);
+                draft.finish(value, Form::PluginConfig)
+            }
+            Kind::GlobalRule => {
+                let written = read::<model::GlobalRule>(kind, value)?;
+                let mut draft = Draft::default();
+                draft.plugins(self, &written.plugins);
+                draft.finish(value, Form::GlobalRule)
+            }
+            // Kept apart: it is an ingredient of plugins, not a resource with plugins.
+            Kind::PluginMetadata => Err(vec![ConfigError::new("", "metadata is not compiled by itself")]),
+        }
+    }
+
+    fn route(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let written = read::<model::Route>(Kind::Route, value)?;
+        let mut draft = Draft::default();
+        draft.plugins(self, &written.plugins);
+        if let Some(upstream) = &written.upstream {
+            draft.upstream(self, upstream, "/upstream");
+        }
+        draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
+        let conditions = draft.keep("", Conditions::compile(&written)).unwrap_or_default();
+        let timeouts = written.timeout.and_then(|times| draft.keep("/timeout", Timeouts::compile(times)));
+        // Of a field and its list form APISIX prefers the list.
+        let paths = written.uris.or(written.uri.map(|uri| vec![uri])).unwrap_or_default();
+        if paths.is_empty() {
+            draft.errors.push(ConfigError::new("/uri", "a route needs `uri` or `uris`"));
+        }
+        if written.filter_func.is_some() {
+            // Without its filter the route would take requests that it was told not to take.
+            draft.errors.push(ConfigError::new("/filter_func", "needs a Lua host, and this build has none"));
+        }
+        let form = RouteForm {
+            name: written.name.unwrap_or_default(),
+            enabled: written.status != Some(0),
+            hosts: written.hosts.or(written.host.map(|host| vec![host])).unwrap_or_default(),
+            paths,
+            priority: written.priority,
+            conditions,
+            timeouts,
+            websocket: written.enable_websocket,
+            service_ref: written.service_id.as_ref().map(|id| Reference::new(Kind::Service, id)),
+            plugin_config_ref: written
+                .plugin_config_id
+                .as_ref()
+                .map(|id| Reference::new(Kind::PluginConfig, id)),
+        };
+        draft.finish(value, Form::Route(Box::new(form)))
+    }
+
+    fn service(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let written = read::<model::Service>(Kind::Service, value)?;
+        let mut draft = Draft::default();
+        draft.plugins(self, &written.plugins);
+        if let Some(upstream) = &written.upstream {
+            draft.upstream(self, upstream, "/upstream");
+        }
+        draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
+        let form = ServiceForm {
+            name: written.name.unwrap_or_default(),
+            hosts: written.hosts.unwrap_or_default(),
+            websocket: written.enable_websocket,
+        };
+        draft.finish(value, Form::Service(form))
+    }
+
+    fn plugin(self, name: &str, config: &Value) -> Result<BoundPlugin, Vec<ConfigError>> {
+        let metadata = self.metadata.get(name);
+        let version = fingerprint(name, config, metadata);
+        if let Some(plugin) = reuse::plugin(self.before, name, version) {
+            return Ok(BoundPlugin { version, plugin });
+        }
+        let parent = Parent { resource_key: self.key, config_version: version };
+        let plugin = self.registry.compile_one(name, config, metadata, parent)?;
+        Ok(BoundPlugin { version, plugin })
+    }
+}
+
+/// A resource in the making, with the mistakes found so far.
+#[derive(Default)]
+struct Draft {
+    plugins: Vec<BoundPlugin>,
+    upstream: Option<Arc<Upstream>>,
+    upstream_ref: Option<Reference>,
+    errors: Vec<ConfigError>,
+}
+
+impl Draft {
+    fn keep<T>(&mut self, path: &str, result: Result<T, Vec<ConfigError>>) -> Option<T> {
+        result.map_err(|found| self.errors.extend(found.into_iter().map(|error| error.under(path)))).ok()
+    }
+
+    fn plugins(&mut self, compiler: Compiler<'_>, plugins: &PluginMap) {
+        for (name, config) in plugins {
+            let bound = self.keep("/plugins", compiler.plugin(name, config));
+            self.plugins.extend(bound);
+        }
+    }
+
+    fn upstream(&mut self, compiler: Compiler<'_>, written: &model::Upstream, path: &str) {
+        let compiled = self.keep(path, Upstream::compile(written));
+        self.upstream = compiled.map(|upstream| reuse::upstream(compiler.before, upstream));
+    }
+
+    fn finish(self, value: &Arc<[u8]>, form: Form) -> Result<Resource, Vec<ConfigError>> {
+        if !self.errors.is_empty() {
+            return Err(self.errors);
+        }
+        Ok(Resource {
+            value: Arc::clone(value),
+            plugins: self.plugins.into(),
+            upstream: self.upstream,
+            upstream_ref: self.upstream_ref,
+            form,
+        })
+    }
+}
+
+/// Reads a value as its type. The schema is asked only about values that can't be read: it names the places, and the
+/// others were checked when they were written.
+fn read<T: DeserializeOwned>(kind: Kind, value: &[u8]) -> Result<T, Vec<ConfigError>> {
+    serde_json::from_slice(value).map_err(|error| {
+        let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
+        match serde_json::from_slice(value) {
+            Err(no_json) => unreadable(no_json),
+            Ok(json) => {
+                let named = model::schema::check_resource(kind, &json).errors;
+                if named.is_empty() { unreadable(error) } else { named }
+            }
+        }
+    })
+}

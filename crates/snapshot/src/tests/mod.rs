@@ -1,0 +1,8 @@
+//! What the builder makes of resources, seen from outside: by the answers that requests would get.
+
+mod changes;
+mod fixture;
+mod following;
+mod merging;
+mod random;
+mod scale;
