@@ -1,1 +1,24 @@
-//! (in progress)
+//! The data plane: the only sockets and event loops of the request path.
+//!
+//! Each worker is a thread with its own event loop, listeners, buffers and upstream connections; nothing is shared
+//! between workers but the immutable snapshot. A request's path is told by `exchange`.
+
+mod buffers;
+mod clock;
+mod config;
+mod connection;
+mod error;
+mod exchange;
+mod handle;
+mod io;
+mod listen;
+mod port_owner;
+mod sys;
+mod timer;
+mod upstream;
+mod worker;
+
+pub use config::{ClientLimits, EngineConfig, Listen, Mount, MountHandler, MountRequest};
+pub use handle::{Bound, Context, Engine};
+pub use listen::BindError;
+pub use port_owner::port_owner;

@@ -4,6 +4,7 @@
 //! claims the data directory ([`pidfile`]) and calls [`boot`], where the gateway itself is put together.
 
 pub mod admin_key;
+pub mod assemble;
 pub mod boot;
 pub mod cli;
 pub mod command;
@@ -15,5 +16,6 @@ pub mod launch;
 pub mod limits;
 pub mod pidfile;
 pub mod quickstart;
+pub mod servers;
 pub mod signals;
 pub mod status;

@@ -111,11 +111,18 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-fn steps<H: ?Sized>(plugins: &[CompiledPlugin], hook: impl Fn(&CompiledPlugin) -> Option<&Arc<H>>) -> Box<[Step<H>]> {
+fn steps<H: ?Sized>(
+    plugins: &[CompiledPlugin],
+    hook: impl Fn(&CompiledPlugin) -> Option<&Arc<H>>,
+) -> Box<[Step<H>]> {
     plugins
         .iter()
         .filter_map(|plugin| {
-            hook(plugin).map(|hook| Step { hook: Arc::clone(hook), def: plugin.def, meta: plugin.meta.clone() })
+            hook(plugin).map(|hook| Step {
+                hook: Arc::clone(hook),
+                def: plugin.def,
+                meta: plugin.meta.clone(),
+            })
         })
         .collect()
 }

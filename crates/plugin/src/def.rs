@@ -91,7 +91,10 @@ impl PluginDef {
 
 impl std::fmt::Debug for PluginDef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PluginDef").field("name", &self.name).field("priority", &self.priority).finish_non_exhaustive()
+        f.debug_struct("PluginDef")
+            .field("name", &self.name)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
     }
 }
 
@@ -146,7 +149,8 @@ fn compile<T: Plugin>(
     config: Value,
     cx: &CompileContext<'_>,
 ) -> Result<CompiledPlugin, Vec<ConfigError>> {
-    let config = serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
+    let config =
+        serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
     let plugin: Arc<dyn std::any::Any + Send + Sync> = Arc::new(T::compile(config, cx)?);
     Ok(CompiledPlugin::bind(def, &plugin))
 }

@@ -84,6 +84,8 @@ pub struct Gateway {
     pub hostname: String,
     /// This process: `$pid`.
     pub pid: u32,
+    /// Random bits chosen at start, so that request ids of two processes differ.
+    pub seed: u64,
 }
 
 /// What hooks may know of the route.

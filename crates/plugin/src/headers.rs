@@ -121,7 +121,8 @@ impl HeaderEdits {
         let start = self.lines.len();
         self.lines.extend_from_slice(name.as_bytes());
         self.lines.extend_from_slice(b": ");
-        self.lines.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
+        self.lines
+            .extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
         self.lines.extend_from_slice(b"\r\n");
         self.ops.push(Op { kind, start, name_len: name.len(), end: self.lines.len() });
     }

@@ -9,6 +9,7 @@ mod exchange;
 mod flow;
 mod headers;
 mod hooks;
+mod log_source;
 mod meta;
 mod registry;
 mod request;
@@ -19,7 +20,9 @@ pub mod testkit;
 
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use def::{Plugin, PluginDef, PluginDefBuilder, schema_of};
-pub use exchange::{Client, ConsumerInfo, Exchange, Gateway, ResponseSource, RouteInfo, Timing, UpstreamTrace};
+pub use exchange::{
+    Client, ConsumerInfo, Exchange, Gateway, ResponseSource, RouteInfo, Timing, UpstreamTrace,
+};
 pub use flow::{Flow, Reply, Resume};
 pub use headers::HeaderEdits;
 pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};

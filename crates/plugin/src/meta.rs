@@ -45,7 +45,8 @@ impl Meta {
         let Some(meta) = config.get("_meta").and_then(Value::as_object) else { return Ok(None) };
         let filter = match meta.get("filter") {
             Some(filter) if filter.as_array().is_some_and(|terms| !terms.is_empty()) => {
-                let in_place = |errors: Vec<ConfigError>| errors.into_iter().map(|e| e.under("/_meta/filter")).collect();
+                let in_place =
+                    |errors: Vec<ConfigError>| errors.into_iter().map(|e| e.under("/_meta/filter")).collect();
                 Some(Expr::compile(filter).map_err::<Vec<_>, _>(in_place)?)
             }
             _ => None,

@@ -50,10 +50,7 @@ impl Registry {
     ///
     /// # Errors
     /// When a plugin's own schema is no valid schema: a mistake in that plugin.
-    pub fn new(
-        plugins: &[&'static PluginDef],
-        attributes: Map<String, Value>,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(plugins: &[&'static PluginDef], attributes: Map<String, Value>) -> Result<Self, ConfigError> {
         let mut entries = HashMap::new();
         for def in plugins {
             let schema = with_meta((def.schema)());
@@ -99,6 +96,19 @@ impl Registry {
         self.entries.get(name).map(|entry| entry.metadata_validator.check(value))
     }
 
+    /// Checks one plugin's configuration against its schema alone; `None` for an unknown plugin.
+    #[must_use]
+    pub fn check_config(&self, name: &str, config: &Value) -> Option<Report> {
+        self.entries.get(name).map(|entry| entry.validator.check(config))
+    }
+
+    /// The fields of a plugin's configuration that its schema accepts without knowing them, as JSON pointers; none for
+    /// an unknown plugin.
+    #[must_use]
+    pub fn unknown_fields(&self, name: &str, config: &Value) -> Vec<String> {
+        self.entries.get(name).map(|entry| entry.validator.unknown_fields(config)).unwrap_or_default()
+    }
+
     /// Checks every plugin of a `plugins` object: it exists, its configuration is valid and compiles. Every mistake is
     /// named; paths start at the `plugins` object.
     #[must_use]
@@ -132,7 +142,8 @@ impl Registry {
             errors.into_iter().map(|error| error.under(&pointer)).collect()
         };
         let failed = |error: ConfigError| {
-            let message = format!("failed to check the configuration of plugin {name} err: {}", error.message);
+            let message =
+                format!("failed to check the configuration of plugin {name} err: {}", error.message);
             ConfigError { message, ..error }
         };
         let report = entry.validator.check(config);
@@ -145,7 +156,8 @@ impl Registry {
         if let Some(object) = config.as_object_mut() {
             object.remove("_meta");
         }
-        let cx = CompileContext { shared: &self.shared, metadata, attributes: self.attributes.get(name), parent };
+        let cx =
+            CompileContext { shared: &self.shared, metadata, attributes: self.attributes.get(name), parent };
         let mut compiled = (entry.def.compile)(entry.def, config, &cx)
             .map_err(|errors| refuse(errors.into_iter().map(failed).collect()))?;
         compiled.meta = meta.map(std::sync::Arc::new);

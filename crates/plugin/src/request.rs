@@ -84,7 +84,8 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cookie(&self, name: &[u8]) -> Option<&[u8]> {
         self.view.headers(b"cookie").find_map(|line| {
-            line.split(|byte| *byte == b';').find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
+            line.split(|byte| *byte == b';')
+                .find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
         })
     }
 

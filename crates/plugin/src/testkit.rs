@@ -1,8 +1,8 @@
 //! What a plugin's tests need: an exchange made from the text of a request.
 
 use crate::{
-    Chain, Client, Exchange, Flow, Gateway, HeaderEdits, Parent, Registry, Request, ResponseSource, RouteInfo, Timing,
-    UpstreamTrace,
+    Chain, Client, Exchange, Flow, Gateway, HeaderEdits, Parent, Registry, Request, ResponseSource,
+    RouteInfo, Timing, UpstreamTrace,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
@@ -48,7 +48,7 @@ impl Bench {
             head,
             bytes: text.into_bytes(),
             client: Client::new(local(40_000), local(9080), 1),
-            gateway: Gateway { hostname: "gateway".to_owned(), pid: 1 },
+            gateway: Gateway { hostname: "gateway".to_owned(), pid: 1, seed: 1 },
             worker: WorkerToken::claim().expect("fewer tests than tokens"),
             route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
         }

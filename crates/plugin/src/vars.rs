@@ -40,8 +40,12 @@ impl VarSource for Exchange<'_> {
             Var::ConnectionRequests => Some(number(self.timing.request_number)),
             Var::UpstreamAddr => text(self.upstream.addr()),
             Var::BalancerIp => text(self.upstream.ip()),
-            Var::BalancerPort => text(self.upstream.addr().get(self.upstream.ip_len + 1..).unwrap_or_default()),
-            Var::UpstreamStatus => (self.upstream.status != 0).then(|| number(u64::from(self.upstream.status))),
+            Var::BalancerPort => {
+                text(self.upstream.addr().get(self.upstream.ip_len + 1..).unwrap_or_default())
+            }
+            Var::UpstreamStatus => {
+                (self.upstream.status != 0).then(|| number(u64::from(self.upstream.status)))
+            }
             Var::UpstreamResponseTime => self.upstream.time.map(seconds),
             Var::UpstreamScheme => text(self.upstream.scheme),
             Var::RouteId => text(&self.route?.id),
@@ -53,9 +57,12 @@ impl VarSource for Exchange<'_> {
             Var::MatchedUri => text(self.matched_uri),
             Var::MatchedHost => text(self.matched_host),
             Var::SentHttp(name) => self.reply_headers.get(name.as_bytes()).flatten().map(Cow::Borrowed),
-            Var::Custom(name) => {
-                self.vars.iter().rev().find(|(set, _)| set == name).map(|(_, value)| Cow::Borrowed(value.as_slice()))
-            }
+            Var::Custom(name) => self
+                .vars
+                .iter()
+                .rev()
+                .find(|(set, _)| set == name)
+                .map(|(_, value)| Cow::Borrowed(value.as_slice())),
             _ => None,
         }
     }
@@ -96,12 +103,34 @@ impl Exchange<'_> {
                 Some(target) => Some(Cow::Borrowed(target)),
                 None => Some(Cow::Borrowed(request.target())),
             },
+            Var::RequestId => Some(Cow::Owned(self.request_id())),
             Var::Hostname => text(&self.gateway.hostname),
             Var::Pid => Some(number(u64::from(self.gateway.pid))),
             Var::Msec => Some(seconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())),
             _ => None,
         }
     }
+}
+
+impl Exchange<'_> {
+    /// 32 hexadecimal digits, as nginx's `$request_id`: unique per process and request, not secret.
+    fn request_id(&self) -> Vec<u8> {
+        let connection = mix(self.gateway.seed ^ self.client.serial);
+        let request = mix(connection.wrapping_add(self.timing.request_number));
+        let mut id = Vec::with_capacity(32);
+        for half in [connection, request] {
+            id.extend((0..16).rev().map(|digit| b"0123456789abcdef"[(half >> (digit * 4)) as usize & 0xf]));
+        }
+        id
+    }
+}
+
+/// Spreads the bits of a number over all of another (the finaliser of SplitMix64): a bijection.
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 fn text(value: &str) -> Option<Cow<'_, [u8]>> {

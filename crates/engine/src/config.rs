@@ -1,0 +1,102 @@
+//! What the engine is told at start. Everything is resolved: nothing here is parsed again.
+
+use ipnet::IpNet;
+use plugin::{Gateway, Reply};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The engine's settings.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// Addresses to serve HTTP on.
+    pub listen: Vec<Listen>,
+    /// Workers, each a thread with an event loop of its own; at least 1.
+    pub workers: usize,
+    /// Open client connections per worker; further ones are closed at once.
+    pub worker_connections: usize,
+    /// Limits on clients.
+    pub client: ClientLimits,
+    /// Idle connections to upstreams, unless an upstream has its own setting.
+    pub keepalive: snapshot::Keepalive,
+    /// The `Server` field: name and version, or the name alone.
+    pub server: String,
+    /// Whether `X-APISIX-Upstream-Status` is always sent, rather than for 5xx only.
+    pub show_upstream_status: bool,
+    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed.
+    pub trusted_addresses: Vec<IpNet>,
+    /// What is the same for every request.
+    pub gateway: Gateway,
+    /// An API served on the data port.
+    pub mount: Option<Mount>,
+}
+
+/// An address to serve HTTP on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    /// The address; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// Whether to do without it where it can't be had: IPv6 on a machine that has none.
+    pub optional: bool,
+}
+
+/// Limits on clients.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientLimits {
+    /// How long an idle connection is kept; zero closes it after each response.
+    pub keepalive_timeout: Duration,
+    /// Requests per connection.
+    pub keepalive_requests: u64,
+    /// To receive a whole head, from its first byte.
+    pub header_timeout: Duration,
+    /// Between two reads of a body.
+    pub body_timeout: Duration,
+    /// Between two writes.
+    pub send_timeout: Duration,
+    /// Largest request body; 0: no limit.
+    pub max_body_bytes: u64,
+}
+
+/// An API that the process itself answers on the data port: the Admin API in the quick start.
+#[derive(Clone)]
+pub struct Mount {
+    /// Paths that belong to it start with this.
+    pub prefix: String,
+    /// Whether it answers loopback peers only; others see 404.
+    pub loopback_only: bool,
+    /// Largest request body.
+    pub max_body_bytes: usize,
+    /// Answers.
+    pub handler: Arc<dyn MountHandler>,
+}
+
+/// Answers the requests of a [`Mount`], away from the workers.
+pub trait MountHandler: Send + Sync {
+    /// Answers one request. The future runs on a worker's event loop, so it must not block.
+    fn handle(&self, request: MountRequest) -> Pin<Box<dyn Future<Output = Reply> + Send>>;
+}
+
+/// A request to a [`Mount`].
+#[derive(Debug, Clone)]
+pub struct MountRequest {
+    /// The method's token.
+    pub method: String,
+    /// The path, normalised.
+    pub path: String,
+    /// The query without its `?`.
+    pub query: String,
+    /// Header fields in the order sent.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The client's address.
+    pub peer: IpAddr,
+}
+
+impl std::fmt::Debug for Mount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mount").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

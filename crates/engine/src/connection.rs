@@ -1,0 +1,236 @@
+//! A client's connection: one request after the other, for as long as both sides want.
+
+use crate::buffers::Scratch;
+use crate::exchange::{self, After};
+use crate::io;
+use crate::timer::{Registration, Timer};
+use crate::worker::Worker;
+use observe::metrics::State;
+use plugin::Client;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use wire::HeadError;
+use wire::http1::HEAD_MAX;
+
+/// How long a closing connection is read on, so that the client can read the answer before the reset that unread
+/// bytes would cause.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How much is read on for that.
+const LINGER_BYTES: usize = 1024 * 1024;
+
+/// What an exchange needs of its connection.
+pub(crate) struct Link<'c> {
+    pub(crate) worker: &'c Worker,
+    pub(crate) stream: &'c mut TcpStream,
+    pub(crate) client: &'c Client,
+    pub(crate) timer: &'c Timer,
+    /// `X-Real-IP`, `X-Forwarded-For` and `X-Forwarded-Proto` lines, the same for every request of the connection.
+    pub(crate) forwarded: &'c [u8],
+    /// Whether the peer's own `X-Forwarded-*` are believed.
+    pub(crate) trusted: bool,
+    /// Number of the request on the connection, from 1.
+    pub(crate) number: u64,
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(worker: Rc<Worker>, mut stream: TcpStream, client: Client) {
+    let open = Open::new(&worker);
+    // Heads and small bodies leave in one write each; waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let registration = worker.timers.register();
+    let timer = &registration.timer;
+    poll_fn(|cx| {
+        timer.attach(cx);
+        Poll::Ready(())
+    })
+    .await;
+    let forwarded = exchange::forwarded_lines(&client);
+    let trusted = worker.config.trusted_addresses.iter().any(|net| net.contains(&client.ip()));
+    let mut number = 0;
+    let mut kept: Option<Box<Scratch>> = None;
+    loop {
+        let mut scratch = match kept.take() {
+            Some(scratch) => scratch,
+            None => match first_bytes(&worker, &mut stream, timer, number == 0).await {
+                Some(scratch) => scratch,
+                None => return,
+            },
+        };
+        open.is(State::Writing);
+        number += 1;
+        let mut link = Link {
+            worker: &worker,
+            stream: &mut stream,
+            client: &client,
+            timer,
+            forwarded: &forwarded,
+            trusted,
+            number,
+        };
+        let after = match read_head(&mut link, &mut scratch).await {
+            Head::Complete => exchange::run(&mut link, &mut scratch).await,
+            Head::Refused(error) => {
+                exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await
+            }
+            Head::Late => exchange::refuse(&mut link, &mut scratch, 408, "request header timed out").await,
+            Head::Gone => After::Closed,
+        };
+        match after {
+            After::Next { unread: 0 } => {
+                worker.buffers.put_scratch(scratch);
+                open.is(State::Waiting);
+            }
+            After::Next { unread } => {
+                // Pipelined bytes of the next request move to the front.
+                let end = scratch.filled;
+                scratch.input.copy_within(end - unread..end, 0);
+                scratch.filled = unread;
+                kept = Some(scratch);
+            }
+            After::Linger => {
+                linger(&worker, &mut stream, timer, &mut scratch).await;
+                return worker.buffers.put_scratch(scratch);
+            }
+            After::Closed => return worker.buffers.put_scratch(scratch),
+        }
+    }
+}
+
+/// Waits for the first bytes of a request; a buffer is held only once there are some. `None` when the connection is
+/// over.
+async fn first_bytes(
+    worker: &Worker,
+    stream: &mut TcpStream,
+    timer: &Timer,
+    fresh: bool,
+) -> Option<Box<Scratch>> {
+    let limits = &worker.config.client;
+    // A new connection gets the time that a head may take; a used one the time it may idle.
+    let patience = if fresh { limits.header_timeout } else { limits.keepalive_timeout };
+    timer.arm(worker.clock.deadline_ms(patience));
+    timer.set_idle(!fresh);
+    let scratch = poll_fn(|cx| {
+        let mut scratch = worker.buffers.take_scratch();
+        let mut buffer = ReadBuf::new(&mut scratch.input);
+        match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                scratch.filled = buffer.filled().len();
+                Poll::Ready(Some(scratch))
+            }
+            Poll::Pending if !timer.expired() => {
+                worker.buffers.put_scratch(scratch);
+                Poll::Pending
+            }
+            _ => {
+                worker.buffers.put_scratch(scratch);
+                Poll::Ready(None)
+            }
+        }
+    })
+    .await;
+    timer.set_idle(false);
+    scratch
+}
+
+/// How reading a head ended.
+enum Head {
+    Complete,
+    Refused(HeadError),
+    /// The client took too long.
+    Late,
+    /// The client left.
+    Gone,
+}
+
+/// Reads on until the head is complete.
+async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
+    let mut armed = false;
+    loop {
+        match scratch.head.parse(&scratch.input[..scratch.filled]) {
+            Ok(true) => return Head::Complete,
+            Ok(false) if scratch.filled == HEAD_MAX => return Head::Refused(HeadError::FieldsTooLarge),
+            Ok(false) => {}
+            Err(error) => return Head::Refused(error),
+        }
+        if !armed {
+            armed = true;
+            link.timer.arm(link.worker.clock.deadline_ms(link.worker.config.client.header_timeout));
+        }
+        match io::read(link.stream, &mut scratch.input[scratch.filled..], link.timer).await {
+            Ok(0) => return Head::Gone,
+            Ok(count) => scratch.filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Head::Late,
+            Err(_) => return Head::Gone,
+        }
+    }
+}
+
+/// Closes a connection whose peer may still be sending: what it sends is read and thrown away for a moment.
+async fn linger(worker: &Worker, stream: &mut TcpStream, timer: &Timer, scratch: &mut Scratch) {
+    if io::shutdown(stream).await.is_err() {
+        return;
+    }
+    timer.arm(worker.clock.deadline_ms(LINGER));
+    let mut left = LINGER_BYTES;
+    while let Ok(count) = io::read(stream, &mut scratch.input, timer).await {
+        left = left.saturating_sub(count);
+        if count == 0 || left == 0 {
+            return;
+        }
+    }
+}
+
+/// Counts an open connection, in the state it is in, for as long as it lives.
+struct Open<'w> {
+    worker: &'w Worker,
+    state: Cell<State>,
+}
+
+impl<'w> Open<'w> {
+    fn new(worker: &'w Worker) -> Self {
+        worker.open.set(worker.open.get() + 1);
+        worker.context.metrics.connections.opened(&worker.token, State::Reading);
+        Self { worker, state: Cell::new(State::Reading) }
+    }
+
+    fn is(&self, state: State) {
+        let before = self.state.replace(state);
+        self.worker.context.metrics.connections.moved(&self.worker.token, before, state);
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.worker.open.set(self.worker.open.get().saturating_sub(1));
+        self.worker.context.metrics.connections.closed(&self.worker.token, self.state.get());
+    }
+}
+
+/// A wait for the worker's next tick, for tasks that are no connection.
+pub(crate) struct Pause<'w> {
+    worker: &'w Worker,
+    registration: Registration<'w>,
+}
+
+impl<'w> Pause<'w> {
+    pub(crate) fn new(worker: &'w Worker) -> Self {
+        Self { worker, registration: worker.timers.register() }
+    }
+
+    pub(crate) async fn one_tick(&mut self) {
+        let timer = &self.registration.timer;
+        timer.arm(self.worker.clock.now_ms() + 1);
+        poll_fn(|cx| {
+            timer.attach(cx);
+            if timer.expired() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}

@@ -1,0 +1,251 @@
+//! The request's body: what is in the buffer, and what is still to come.
+
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io;
+use crate::timer::Timer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use wire::http1::{BodyDecoder, chunk_head};
+use wire::{BodyEvent, BodyLength};
+
+/// Smaller pieces are copied behind the bytes before them, larger ones leave by a gathering write.
+pub(super) const COPY_MAX: usize = 4 * 1024;
+
+/// The body of a request, read through the part of the head's buffer that the head left free.
+pub(super) struct RequestBody<'b> {
+    buffer: &'b mut [u8],
+    /// `buffer[start..end]` is read and not yet decoded.
+    start: usize,
+    end: usize,
+    decoder: BodyDecoder,
+    length: BodyLength,
+    /// Body bytes decoded so far.
+    decoded: u64,
+    /// Bytes of the connection that belonged to the body so far.
+    consumed: u64,
+    limit: u64,
+}
+
+impl<'b> RequestBody<'b> {
+    /// A body of `length`, of which `filled` bytes are in `buffer` (along with what follows it). `limit` is the
+    /// largest length accepted, 0 for any.
+    pub(super) fn new(buffer: &'b mut [u8], filled: usize, length: BodyLength, limit: u64) -> Self {
+        Self {
+            buffer,
+            start: 0,
+            end: filled,
+            decoder: BodyDecoder::new(length),
+            length,
+            decoded: 0,
+            consumed: 0,
+            limit: if limit == 0 { u64::MAX } else { limit },
+        }
+    }
+
+    /// How long the head says it is.
+    pub(super) fn length(&self) -> BodyLength {
+        self.length
+    }
+
+    /// Whether the head announces more than is accepted.
+    pub(super) fn too_large(&self) -> bool {
+        matches!(self.length, BodyLength::Exact(length) if length > self.limit)
+    }
+
+    /// Whether all of it has been decoded.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.decoder.is_done()
+    }
+
+    /// Bytes of the connection that belonged to it so far.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Bytes in the buffer that belong to the next request; meaningful once [`Self::is_done`].
+    pub(super) fn unread(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether the client has begun to send it.
+    pub(super) fn has_begun(&self) -> bool {
+        self.end > self.start || self.consumed > 0
+    }
+
+    /// All of it, where it is of known length, small, and in the buffer already. Nothing is consumed, so that it can
+    /// be sent again.
+    pub(super) fn whole(&self) -> Option<&[u8]> {
+        match self.length {
+            BodyLength::None => Some(&[]),
+            BodyLength::Exact(length) => {
+                let length =
+                    usize::try_from(length).ok().filter(|length| *length <= self.end - self.start)?;
+                (self.consumed == 0).then(|| &self.buffer[self.start..self.start + length])
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes note that what [`Self::whole`] gave has been sent.
+    pub(super) fn consume_whole(&mut self) {
+        while !self.is_done() {
+            match self.decoder.next(&self.buffer[self.start..self.end]) {
+                Ok((used, BodyEvent::Data(data))) => {
+                    self.decoded += data.len() as u64;
+                    self.consumed += used as u64;
+                    self.start += used;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Copies the body from the client to the upstream until it ends, framed as it came.
+    pub(super) async fn send<R, W>(
+        &mut self,
+        client: &mut R,
+        upstream: &mut W,
+        timer: &Timer,
+        deadline: impl Fn() -> u64,
+    ) -> Result<(), ProxyError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let chunked = self.length == BodyLength::Chunked;
+        let mut out = Vec::new();
+        loop {
+            let mut ended = self.is_done();
+            out.clear();
+            while !ended {
+                let (used, event) =
+                    self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
+                match event {
+                    BodyEvent::Data(data) => {
+                        self.decoded += data.len() as u64;
+                        if chunked {
+                            chunk_head(&mut out, data.len());
+                        }
+                        out.extend_from_slice(data);
+                        if chunked {
+                            out.extend_from_slice(b"\r\n");
+                        }
+                        ended = !chunked && self.decoder.is_done();
+                    }
+                    BodyEvent::Trailers(lines) => {
+                        out.extend_from_slice(b"0\r\n");
+                        out.extend_from_slice(lines);
+                        out.extend_from_slice(b"\r\n");
+                        ended = true;
+                    }
+                    BodyEvent::End => {
+                        out.extend_from_slice(if chunked { b"0\r\n\r\n" } else { b"" });
+                        ended = true;
+                    }
+                    BodyEvent::NeedMore => {
+                        self.advance(used);
+                        break;
+                    }
+                }
+                self.advance(used);
+            }
+            if self.decoded > self.limit {
+                return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
+            }
+            timer.arm(deadline());
+            io::write_all(upstream, &out, timer).await.map_err(|e| ProxyError::io(Side::Upstream, &e))?;
+            if ended {
+                return Ok(());
+            }
+            timer.arm(deadline());
+            self.fill(client, timer).await?;
+        }
+    }
+
+    /// Reads and decodes what is left, and throws it away; an error when there is more than `limit`.
+    pub(super) async fn discard<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        timer: &Timer,
+        limit: u64,
+    ) -> Result<(), ProxyError> {
+        let start = self.consumed;
+        while !self.is_done() {
+            let (used, event) = self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
+            let more = event == BodyEvent::NeedMore;
+            self.advance(used);
+            if self.consumed - start > limit {
+                return Err(ProxyError::new(
+                    Side::Client,
+                    ErrorKind::TooLarge,
+                    "unread request body too large",
+                ));
+            }
+            if more {
+                self.fill(client, timer).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all of it into memory, at most `limit` bytes.
+    pub(super) async fn collect<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        timer: &Timer,
+        limit: usize,
+    ) -> Result<Vec<u8>, ProxyError> {
+        let mut whole = Vec::new();
+        loop {
+            let (used, event) = self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
+            if let BodyEvent::Data(data) = event {
+                whole.extend_from_slice(data);
+            }
+            let ended = event == BodyEvent::End || self.decoder.is_done();
+            let more = event == BodyEvent::NeedMore;
+            self.advance(used);
+            if whole.len() > limit {
+                return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
+            }
+            if ended {
+                return Ok(whole);
+            }
+            if more {
+                self.fill(client, timer).await?;
+            }
+        }
+    }
+
+    fn advance(&mut self, used: usize) {
+        self.start += used;
+        self.consumed += used as u64;
+    }
+
+    /// Reads more of it. An incomplete piece of framing moves to the front to make room.
+    async fn fill<R: AsyncRead + Unpin>(&mut self, client: &mut R, timer: &Timer) -> Result<(), ProxyError> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.end == self.buffer.len() {
+            return Err(bad_body(wire::http1::BodyError("framing larger than the buffer")));
+        }
+        let count = io::read(client, &mut self.buffer[self.end..], timer)
+            .await
+            .map_err(|error| ProxyError::io(Side::Client, &error))?;
+        if count == 0 {
+            return Err(ProxyError::new(
+                Side::Client,
+                ErrorKind::Connection,
+                "client closed while sending its body",
+            ));
+        }
+        self.end += count;
+        Ok(())
+    }
+}
+
+fn bad_body(error: wire::http1::BodyError) -> ProxyError {
+    ProxyError::new(Side::Client, ErrorKind::Protocol, error.0)
+}

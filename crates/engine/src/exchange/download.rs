@@ -1,0 +1,394 @@
+//! The upstream's response, read and passed on to the client piece by piece: no more is read than the client takes.
+
+use super::body::COPY_MAX;
+use super::respond::{self, Framing, Message};
+use super::tunnel;
+use crate::buffers::Buffers;
+use crate::connection::Link;
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io;
+use crate::timer::Timer;
+use crate::upstream::Connection;
+use crate::worker::Worker;
+use plugin::{Exchange, ResponseSource, UpstreamResponse};
+use snapshot::{Route, Timeouts};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use wire::http1::{BodyDecoder, chunk_head};
+use wire::{BodyEvent, BodyLength, ResponseError};
+
+/// How a response was passed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Delivery {
+    /// Whether the client got all of it.
+    pub(super) complete: bool,
+    /// Whether the client's connection may carry another request.
+    pub(super) client_keeps: bool,
+    /// Whether the upstream's may.
+    pub(super) upstream_reusable: bool,
+}
+
+impl Delivery {
+    /// Broken off after the head was sent: nothing can be said to the client any more but by closing.
+    const CUT: Self = Self { complete: false, client_keeps: false, upstream_reusable: false };
+}
+
+/// The ends between which a response travels.
+pub(super) struct Ends<'e, 'c, 'u> {
+    pub(super) worker: &'e Worker,
+    pub(super) timer: &'e Timer,
+    pub(super) client: &'e mut WriteHalf<'c>,
+    /// The client's other half, watched for its end while the upstream thinks; `None` while a body is read from it.
+    pub(super) watch: Option<&'e mut ReadHalf<'c>>,
+    pub(super) upstream: &'e mut ReadHalf<'u>,
+    pub(super) buffers: &'e Buffers,
+}
+
+/// Passes on the response to a request that has been sent whole; tunnels where the upstream switches protocols.
+#[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
+pub(super) async fn run(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    connection: &mut Connection,
+    timeouts: Timeouts,
+    body_done: &Cell<bool>,
+    replayable: bool,
+) -> Result<Delivery, ProxyError> {
+    let worker = link.worker;
+    let (mut watch, mut client) = link.stream.split();
+    let (mut upstream, _) = connection.stream.split();
+    let mut ends = Ends {
+        worker,
+        timer: link.timer,
+        client: &mut client,
+        watch: Some(&mut watch),
+        upstream: &mut upstream,
+        buffers: &worker.buffers,
+    };
+    let delivery = ends.deliver(message, exchange, route, timeouts, body_done, replayable).await?;
+    if exchange.status == 101 && delivery.complete {
+        let deadline = || worker.clock.deadline_ms(timeouts.read);
+        let sent =
+            tunnel::run(link.stream, &mut connection.stream, &worker.buffers, link.timer, deadline).await;
+        exchange.timing.sent_bytes += sent;
+        exchange.timing.sent_body_bytes += sent;
+        exchange.upstream.time = Some(exchange.timing.started.elapsed());
+        return Ok(Delivery { complete: true, client_keeps: false, upstream_reusable: false });
+    }
+    Ok(delivery)
+}
+
+impl Ends<'_, '_, '_> {
+    /// Reads the response's head, passes interim ones on, then head and body. `replayable` says whether the request
+    /// may be sent again if nothing comes back.
+    pub(super) async fn deliver(
+        &mut self,
+        message: &mut Message<'_>,
+        exchange: &mut Exchange<'_>,
+        route: &Route,
+        timeouts: Timeouts,
+        body_done: &Cell<bool>,
+        replayable: bool,
+    ) -> Result<Delivery, ProxyError> {
+        self.timer.arm(self.worker.clock.deadline_ms(timeouts.read));
+        let (mut buffer, filled) = self.first_read(replayable).await?;
+        let result =
+            self.deliver_from(&mut buffer, filled, message, exchange, route, timeouts, body_done).await;
+        self.buffers.put_relay(buffer);
+        exchange.upstream.time = Some(exchange.timing.started.elapsed());
+        result
+    }
+
+    /// Waits for the response's first bytes; a buffer is held only once there are some.
+    async fn first_read(&mut self, replayable: bool) -> Result<(Box<[u8]>, usize), ProxyError> {
+        poll_fn(|cx| {
+            let mut buffer = self.buffers.take_relay();
+            let mut slot = ReadBuf::new(&mut buffer);
+            let polled = Pin::new(&mut *self.upstream).poll_read(cx, &mut slot);
+            let filled = slot.filled().len();
+            let error = match polled {
+                Poll::Ready(Ok(())) if filled > 0 => return Poll::Ready(Ok((buffer, filled))),
+                Poll::Ready(Ok(())) => ProxyError::new(
+                    Side::Upstream,
+                    ErrorKind::Connection,
+                    "upstream closed without a response",
+                ),
+                Poll::Ready(Err(error)) => ProxyError::io(Side::Upstream, &error),
+                Poll::Pending => {
+                    self.buffers.put_relay(buffer);
+                    if self.timer.expired() {
+                        let late = ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out");
+                        return Poll::Ready(Err(late));
+                    }
+                    return if self.client_left(cx) {
+                        let gone = "client closed while waiting for the upstream";
+                        Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)))
+                    } else {
+                        Poll::Pending
+                    };
+                }
+            };
+            self.buffers.put_relay(buffer);
+            Poll::Ready(Err(if replayable { error.retriable() } else { error }))
+        })
+        .await
+    }
+
+    /// Whether the client has closed its connection. Bytes that wait there are the next request; then there is nothing
+    /// to watch for.
+    fn client_left(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        let Some(watch) = &mut self.watch else { return false };
+        let mut byte = [0u8; 1];
+        match watch.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+            Poll::Pending => false,
+            Poll::Ready(Ok(count)) if count > 0 => {
+                self.watch = None;
+                false
+            }
+            Poll::Ready(_) => true,
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
+    async fn deliver_from(
+        &mut self,
+        buffer: &mut [u8],
+        mut filled: usize,
+        message: &mut Message<'_>,
+        exchange: &mut Exchange<'_>,
+        route: &Route,
+        timeouts: Timeouts,
+        body_done: &Cell<bool>,
+    ) -> Result<Delivery, ProxyError> {
+        let facts = exchange.request.view.head.facts;
+        loop {
+            self.complete_head(buffer, &mut filled, message, exchange).await?;
+            if message.response.status == 101 && !(route.websocket && facts.upgrade) {
+                return Err(ProxyError::new(
+                    Side::Upstream,
+                    ErrorKind::Protocol,
+                    "upstream switched protocols unasked",
+                ));
+            }
+            if message.response.status >= 200 || message.response.status == 101 {
+                break;
+            }
+            self.pass_interim(buffer, message, facts.http11).await?;
+            buffer.copy_within(message.response.length..filled, 0);
+            filled -= message.response.length;
+        }
+        let response = &*message.response;
+        let framing = framing(response.body, facts.http11);
+        exchange.status = response.status;
+        exchange.upstream.status = response.status;
+        exchange.source = ResponseSource::Upstream;
+        let hooks = UpstreamResponse { head: Some((response, &buffer[..response.length])) };
+        respond::run_hooks(message.snapshot, Some(&route.chain), exchange, hooks);
+        let client_keeps = framing != Framing::Close
+            && response.status != 101
+            && body_done.get()
+            && respond::keeps_alive(self.worker, exchange);
+        let bytes = &buffer[..response.length];
+        respond::write_relayed_head(
+            self.worker,
+            exchange,
+            response,
+            bytes,
+            framing,
+            client_keeps,
+            message.out,
+        );
+        let start = response.length;
+        let (body, reusable) = (response.body, response.keep_alive);
+        let mut flow = BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, timeouts };
+        let head_len = message.out.len() as u64;
+        let complete = flow.run(self, buffer, message.out, exchange).await;
+        exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
+        if !complete {
+            return Ok(Delivery::CUT);
+        }
+        // Bytes after the response belong to no request: such a connection is not used again.
+        Ok(Delivery { complete, client_keeps, upstream_reusable: reusable && flow.start == flow.filled })
+    }
+
+    /// Reads until the head is complete.
+    async fn complete_head(
+        &mut self,
+        buffer: &mut [u8],
+        filled: &mut usize,
+        message: &mut Message<'_>,
+        exchange: &Exchange<'_>,
+    ) -> Result<(), ProxyError> {
+        let method = exchange.request.view.head.facts.method;
+        loop {
+            let refuse = |error: ResponseError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
+            if *filled > 0 && message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
+                return Ok(());
+            }
+            let count = io::read(self.upstream, &mut buffer[*filled..], self.timer)
+                .await
+                .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
+            if count == 0 {
+                let early = "upstream closed before its response's head was complete";
+                return Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early));
+            }
+            *filled += count;
+        }
+    }
+
+    /// Passes an interim response on (RFC 9110 section 15.2), but for 100, which the gateway has answered itself, and
+    /// to HTTP/1.0 clients, which know none.
+    async fn pass_interim(
+        &mut self,
+        buffer: &[u8],
+        message: &Message<'_>,
+        http11: bool,
+    ) -> Result<(), ProxyError> {
+        if message.response.status == 100 || !http11 {
+            return Ok(());
+        }
+        let head = &buffer[..message.response.length];
+        io::write_all(self.client, head, self.timer)
+            .await
+            .map_err(|error| ProxyError::io(Side::Client, &error))
+    }
+}
+
+/// How a body that comes as `length` goes to the client.
+fn framing(length: BodyLength, http11: bool) -> Framing {
+    match length {
+        BodyLength::None => Framing::None,
+        BodyLength::Exact(length) => Framing::Exact(length),
+        BodyLength::Chunked | BodyLength::UntilClose if http11 => Framing::Chunked,
+        BodyLength::Chunked | BodyLength::UntilClose => Framing::Close,
+    }
+}
+
+/// A body under way.
+struct BodyFlow {
+    decoder: BodyDecoder,
+    framing: Framing,
+    /// `buffer[start..filled]` is read and not yet decoded.
+    start: usize,
+    filled: usize,
+    timeouts: Timeouts,
+}
+
+impl BodyFlow {
+    /// Sends `head` and the body after it. `false` when either side broke off; the reason is logged.
+    async fn run(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        buffer: &mut [u8],
+        head: &mut Vec<u8>,
+        exchange: &mut Exchange<'_>,
+    ) -> bool {
+        match self.pump(ends, buffer, head, exchange).await {
+            Ok(()) => true,
+            Err(error) => {
+                let client = exchange.client.addr;
+                tracing::info!(%client, upstream = exchange.upstream.addr(), "{:?}: {}", error.side, error.reason);
+                false
+            }
+        }
+    }
+
+    async fn pump(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        buffer: &mut [u8],
+        out: &mut Vec<u8>,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<(), ProxyError> {
+        let send_timeout = ends.worker.config.client.send_timeout;
+        loop {
+            let (data, ended) = self.take(&buffer[..self.filled], out)?;
+            let deadline_ms = ends.worker.clock.deadline_ms(send_timeout);
+            ends.timer.arm(deadline_ms);
+            let sent = if data.len() > COPY_MAX {
+                io::write_both(ends.client, out, data, ends.timer).await
+            } else {
+                out.extend_from_slice(data);
+                io::write_all(ends.client, out, ends.timer).await
+            };
+            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+            exchange.timing.sent_bytes +=
+                (out.len() + if data.len() > COPY_MAX { data.len() } else { 0 }) as u64;
+            out.clear();
+            if ended {
+                return Ok(());
+            }
+            self.refill(ends, buffer).await?;
+        }
+    }
+
+    /// Decodes what has been read. Bytes that pass through unchanged are given back, framed ones go to `out`.
+    fn take<'b>(&mut self, read: &'b [u8], out: &mut Vec<u8>) -> Result<(&'b [u8], bool), ProxyError> {
+        let broken =
+            |error: wire::http1::BodyError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
+        if self.framing == Framing::None {
+            return Ok((&[], true));
+        }
+        if let Framing::Exact(_) = self.framing {
+            let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
+            self.start += used;
+            let data = if let BodyEvent::Data(data) = event { data } else { &[] };
+            return Ok((data, self.decoder.is_done()));
+        }
+        let chunked = self.framing == Framing::Chunked;
+        loop {
+            let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
+            self.start += used;
+            match event {
+                BodyEvent::Data(data) if chunked => {
+                    chunk_head(out, data.len());
+                    out.extend_from_slice(data);
+                    out.extend_from_slice(b"\r\n");
+                }
+                BodyEvent::Data(data) => out.extend_from_slice(data),
+                BodyEvent::Trailers(lines) => {
+                    if chunked {
+                        out.extend_from_slice(b"0\r\n");
+                        out.extend_from_slice(lines);
+                        out.extend_from_slice(b"\r\n");
+                    }
+                    return Ok((&[], true));
+                }
+                BodyEvent::End => {
+                    if chunked {
+                        out.extend_from_slice(b"0\r\n\r\n");
+                    }
+                    return Ok((&[], true));
+                }
+                BodyEvent::NeedMore => return Ok((&[], false)),
+            }
+        }
+    }
+
+    /// Reads more. The end of the connection is the end of a body that says so.
+    async fn refill(&mut self, ends: &mut Ends<'_, '_, '_>, buffer: &mut [u8]) -> Result<(), ProxyError> {
+        buffer.copy_within(self.start..self.filled, 0);
+        self.filled -= self.start;
+        self.start = 0;
+        ends.timer.arm(ends.worker.clock.deadline_ms(self.timeouts.read));
+        let count = io::read(ends.upstream, &mut buffer[self.filled..], ends.timer)
+            .await
+            .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
+        if count > 0 {
+            self.filled += count;
+            return Ok(());
+        }
+        if self.decoder.ends_with_connection() {
+            self.decoder = BodyDecoder::new(BodyLength::None);
+            return Ok(());
+        }
+        let early = "upstream closed before its response was complete";
+        Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early))
+    }
+}

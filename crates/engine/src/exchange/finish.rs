@@ -1,0 +1,34 @@
+//! The end of an exchange: log hooks, counters, access log. Last, because only now everything is known.
+
+use super::body::RequestBody;
+use super::phases;
+use crate::worker::Worker;
+use plugin::Exchange;
+use snapshot::{Route, Snapshot};
+use std::sync::Arc;
+
+/// Records the exchange.
+pub(super) fn record(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    route: Option<&Arc<Route>>,
+    body: &RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+) {
+    exchange.timing.total = exchange.timing.started.elapsed();
+    exchange.timing.request_bytes += body.consumed();
+    let chain = route.map(|route| &route.chain);
+    for step in &snapshot.global.log {
+        if phases::admits(step, chain, exchange) {
+            step.hook.log(exchange);
+        }
+    }
+    for step in chain.iter().flat_map(|chain| &chain.log) {
+        if phases::admits(step, None, exchange) {
+            step.hook.log(exchange);
+        }
+    }
+    if let Some(log) = &worker.context.access_log {
+        log.record(&worker.token, exchange, worker.clock.unix_ms());
+    }
+}

@@ -1,0 +1,112 @@
+//! One request and its response. [`run`] tells the story; each step is a file of this folder.
+
+mod body;
+mod download;
+mod finish;
+mod mount;
+mod origin;
+mod phases;
+mod relay;
+mod request_head;
+mod respond;
+mod select;
+mod tunnel;
+
+pub(crate) use request_head::forwarded_lines;
+pub(crate) use respond::refuse;
+
+use crate::buffers::Scratch;
+use crate::connection::Link;
+use body::RequestBody;
+use origin::Origin;
+use plugin::{Exchange, Request, ResponseSource, Timing, UpstreamTrace};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::{RequestView, host_of, normalise_path};
+
+/// What becomes of the connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// The next request; so many bytes at the end of the buffer belong to it already.
+    Next { unread: usize },
+    /// It is closed, and what the client still sends is thrown away first.
+    Linger,
+    /// It is closed.
+    Closed,
+}
+
+/// Runs one exchange, from a complete request head to the log.
+pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
+    let worker = link.worker;
+    // The snapshot is kept for the whole exchange: a change in between concerns the next request.
+    let snapshot = worker.snapshot();
+    let Scratch { input, filled, head, response, out, reply_headers } = scratch;
+    let (bytes, rest) = input.split_at_mut(head.length);
+    let mut body =
+        RequestBody::new(rest, *filled - head.length, head.facts.body, worker.config.client.max_body_bytes);
+    let view = RequestView { head, bytes };
+    let path = normalise_path(head.path.get(bytes));
+    let mut exchange = Exchange {
+        request: Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view)),
+        reply_headers: std::mem::take(reply_headers),
+        client: link.client,
+        gateway: &worker.config.gateway,
+        worker: &worker.token,
+        route: None,
+        matched_uri: "",
+        matched_host: "",
+        consumer: None,
+        upstream: UpstreamTrace::default(),
+        timing: Timing {
+            started: Instant::now(),
+            total: Duration::ZERO,
+            request_bytes: head.length as u64,
+            sent_bytes: 0,
+            sent_body_bytes: 0,
+            request_number: link.number,
+        },
+        status: 0,
+        source: ResponseSource::Apisix,
+        vars: Vec::new(),
+    };
+    worker.context.metrics.connections.requested(&worker.token);
+    // Choosing the route comes first: which plugins run depends on it.
+    let selected = select::route(link, &snapshot, path.is_some(), &body, &mut exchange);
+    // Plugins may answer themselves, before anything is sent upstream.
+    let route = selected.as_ref().ok().copied().flatten();
+    let origin = match selected {
+        Ok(route) => match phases::before_origin(&snapshot, route, &mut exchange).await {
+            Some(reply) => Origin::Reply(reply),
+            None => origin::choose(link, route),
+        },
+        Err(reply) => origin::unrouted(&snapshot, reply, &mut exchange).await,
+    };
+    // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.
+    let mut message = respond::Message { snapshot: &snapshot, response, out };
+    let after = match origin {
+        Origin::Upstream(route, upstream) => {
+            relay::run(link, &mut message, &mut body, &mut exchange, route, upstream).await
+        }
+        Origin::Mount(mount) => mount::answer(link, &mut message, &mut body, &mut exchange, mount).await,
+        Origin::Reply(reply) => {
+            respond::reply(link, &mut message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
+        }
+    };
+    // Logs and counters last, when everything is known.
+    finish::record(worker, &snapshot, route, &body, &mut exchange);
+    *reply_headers = std::mem::take(&mut exchange.reply_headers);
+    reply_headers.clear();
+    link.timer.disarm();
+    after
+}
+
+/// The host that routes are matched against; most clients send it in lower case already.
+fn lower_case_host<'b>(view: RequestView<'b>) -> Cow<'b, [u8]> {
+    let host = host_of(view.head.authority.get(view.bytes)).unwrap_or_default();
+    if host.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(host.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(host)
+    }
+}

@@ -1,0 +1,41 @@
+//! Who answers: an upstream, an API of this process, or the gateway itself.
+
+use super::phases;
+use crate::config::Mount;
+use crate::connection::Link;
+use plugin::{Exchange, Reply};
+use snapshot::{Route, Snapshot, Upstream};
+use std::sync::Arc;
+
+/// Who answers a request.
+pub(super) enum Origin<'s> {
+    /// A node of an upstream.
+    Upstream(&'s Route, &'s Arc<Upstream>),
+    /// The API on the data port.
+    Mount(&'s Mount),
+    /// The gateway.
+    Reply(Reply),
+}
+
+/// Who answers a request that no plugin answered.
+pub(super) fn choose<'s>(link: &Link<'s>, route: Option<&'s Arc<Route>>) -> Origin<'s> {
+    match (route, &link.worker.config.mount) {
+        (Some(route), _) => match &route.upstream {
+            Some(upstream) => Origin::Upstream(route, upstream),
+            // A route that goes nowhere, and no plugin of it answered.
+            None => Origin::Reply(Reply::status(route.status_without_upstream())),
+        },
+        (None, Some(mount)) => Origin::Mount(mount),
+        (None, None) => Origin::Reply(Reply::error(404, "404 Route Not Found")),
+    }
+}
+
+/// The answer to a request without a route: global rules see it, and may answer instead.
+pub(super) async fn unrouted<'s>(
+    snapshot: &Snapshot,
+    reply: Reply,
+    exchange: &mut Exchange<'_>,
+) -> Origin<'s> {
+    let instead = if reply.status == 404 { phases::global(snapshot, None, exchange).await } else { None };
+    Origin::Reply(instead.unwrap_or(reply))
+}

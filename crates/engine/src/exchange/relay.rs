@@ -1,0 +1,231 @@
+//! The exchange with an upstream: which node, the request to it, its response to the client.
+
+use super::body::{COPY_MAX, RequestBody};
+use super::download::{self, Delivery};
+use super::respond::{self, Message};
+use super::{After, request_head};
+use crate::connection::Link;
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io;
+use crate::upstream::{AddrPool, Connection, State, connect, pool_of};
+use balance::Outcome;
+use plugin::Exchange;
+use snapshot::{HashKey, Route, Timeouts, Upstream};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// What a client that waits for permission to send its body is told.
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Passes the exchange to a node of `upstream`, to another one where that is allowed and helps.
+pub(super) async fn run(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    upstream: &Arc<Upstream>,
+) -> After {
+    let worker = link.worker;
+    let state = worker.upstreams.state(upstream);
+    let timeouts = route.timeouts.unwrap_or(upstream.timeouts);
+    exchange.upstream.scheme = upstream.scheme.as_str();
+    let mut tried = Vec::new();
+    loop {
+        let key = hash_key(exchange, upstream);
+        let Some(node) = state.pick(&key, worker.clock.now_ms(), &tried) else {
+            let error = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
+            return respond::fail(link, message, body, Some(route), exchange, error).await;
+        };
+        let result = attempt(link, message, body, exchange, route, &state, node, timeouts).await;
+        let latency = exchange.upstream.time.unwrap_or_default();
+        state.finished(node, Outcome { latency, failed: result.is_err() }, worker.clock.now_ms());
+        match result {
+            Ok(after) => return after,
+            Err(error) if error.retry && may_retry(upstream, exchange, tried.len()) => {
+                tracing::warn!(upstream = exchange.upstream.addr(), "{}; trying another node", error.reason);
+                // A lone node is asked again, as APISIX does.
+                if state.nodes.len() > 1 {
+                    tried.push(node);
+                }
+            }
+            Err(error) => return respond::fail(link, message, body, Some(route), exchange, error).await,
+        }
+    }
+}
+
+/// Whether `upstream` allows another try after `tries` that failed, the last one not counted.
+fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: usize) -> bool {
+    (tries as u64) < u64::from(upstream.retries)
+        && upstream.retry_timeout.is_none_or(|limit| exchange.timing.started.elapsed() < limit)
+}
+
+/// What `chash` hashes; the client's address where the configured key has no value.
+fn hash_key<'x>(exchange: &'x Exchange<'_>, upstream: &Upstream) -> Cow<'x, [u8]> {
+    use model::var::VarSource;
+    let value = match &upstream.hash_key {
+        _ if upstream.algorithm != balance::Algorithm::Chash => return Cow::Borrowed(b""),
+        HashKey::Var(var) => exchange.var(var),
+        HashKey::Template(template) => {
+            let mut text = Vec::new();
+            (template.render(exchange, &mut text) > 0).then_some(Cow::Owned(text))
+        }
+    };
+    value.unwrap_or(Cow::Borrowed(exchange.client.ip_text.as_bytes()))
+}
+
+/// Asks one node. An error means that the client has been sent nothing.
+#[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
+async fn attempt(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    state: &State,
+    node: usize,
+    timeouts: Timeouts,
+) -> Result<After, ProxyError> {
+    let worker = link.worker;
+    let node = &state.nodes[node];
+    link.timer.arm(worker.clock.deadline_ms(timeouts.connect));
+    let pool = pool_of(&worker.upstreams, &node.target, link.timer, worker.clock.now_ms()).await?;
+    exchange.upstream.addr = Some(Rc::clone(&pool.text));
+    exchange.upstream.ip_len = pool.ip_len;
+    let upgrade = route.websocket && exchange.request.view.head.facts.upgrade;
+    let mut connection = match pool.take().await {
+        Some(connection) => connection,
+        None => connect(&pool, link.timer).await?,
+    };
+    loop {
+        request_head::write(link, exchange, &state.upstream, node, upgrade, message.out);
+        let reused = connection.reused;
+        match converse(link, message, body, exchange, route, connection, &pool, timeouts).await {
+            // An idle connection may be closed by the other side at any moment: that says nothing about the node.
+            Err(error) if reused && error.retry => {
+                link.timer.arm(worker.clock.deadline_ms(timeouts.connect));
+                connection = connect(&pool, link.timer).await?;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// One request and its response on `connection`, which goes back to `pool` if it may be used again.
+#[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
+async fn converse(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    mut connection: Connection,
+    pool: &AddrPool,
+    timeouts: Timeouts,
+) -> Result<After, ProxyError> {
+    connection.requests += 1;
+    let worker = link.worker;
+    link.timer.arm(worker.clock.deadline_ms(timeouts.send));
+    let replayable = exchange.request.view.head.facts.method.is_idempotent();
+    let delivery = match body.whole() {
+        Some(whole) => {
+            send_whole(&mut connection, message.out, whole, link, replayable).await?;
+            let body_done = Cell::new(true);
+            download::run(link, message, exchange, route, &mut connection, timeouts, &body_done, replayable)
+                .await?
+        }
+        None => {
+            let sent = io::write_all(&mut connection.stream, message.out, link.timer).await;
+            sent.map_err(|error| ProxyError::io(Side::Upstream, &error).retriable())?;
+            both_ways(link, message, body, exchange, route, &mut connection, timeouts).await?
+        }
+    };
+    body.consume_whole();
+    if delivery.upstream_reusable && body.is_done() {
+        pool.put(connection, worker.clock.now_ms());
+    }
+    Ok(match delivery.client_keeps {
+        true if body.is_done() => After::Next { unread: body.unread() },
+        _ if body.is_done() || !delivery.complete => After::Closed,
+        _ => After::Linger,
+    })
+}
+
+/// Sends head and body in as few writes as they take.
+async fn send_whole(
+    connection: &mut Connection,
+    head: &mut Vec<u8>,
+    whole: &[u8],
+    link: &Link<'_>,
+    replayable: bool,
+) -> Result<(), ProxyError> {
+    let sent = if whole.len() <= COPY_MAX {
+        head.extend_from_slice(whole);
+        io::write_all(&mut connection.stream, head, link.timer).await
+    } else {
+        io::write_both(&mut connection.stream, head, whole, link.timer).await
+    };
+    sent.map_err(|error| {
+        let error = ProxyError::io(Side::Upstream, &error);
+        // Part of it may have arrived: only what may be sent twice is.
+        if replayable { error.retriable() } else { error }
+    })
+}
+
+/// Sends a body that is still coming while the response may come already.
+async fn both_ways(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    connection: &mut Connection,
+    timeouts: Timeouts,
+) -> Result<Delivery, ProxyError> {
+    let (worker, timer) = (link.worker, link.timer);
+    if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
+        let sent = io::write_all(link.stream, CONTINUE, timer).await;
+        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+    }
+    // The client's pace decides while its body is under way.
+    let patience = worker.config.client.body_timeout.max(timeouts.send);
+    let deadline = || worker.clock.deadline_ms(patience);
+    let body_done = Cell::new(false);
+    let (mut client_read, mut client_write) = link.stream.split();
+    let (mut upstream_read, mut upstream_write) = connection.stream.split();
+    let mut upload = pin!(body.send(&mut client_read, &mut upstream_write, timer, deadline));
+    let mut ends = download::Ends {
+        worker,
+        timer,
+        client: &mut client_write,
+        watch: None,
+        upstream: &mut upstream_read,
+        buffers: &worker.buffers,
+    };
+    let mut delivery = pin!(ends.deliver(message, exchange, route, timeouts, &body_done, false));
+    let mut uploading = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = delivery.as_mut().poll(cx) {
+            return Poll::Ready(result);
+        }
+        if uploading && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
+            uploading = false;
+            match sent {
+                Ok(()) => {
+                    body_done.set(true);
+                    timer.arm(worker.clock.deadline_ms(timeouts.read));
+                }
+                Err(error) if error.side == Side::Client => return Poll::Ready(Err(error)),
+                // The upstream stopped listening: it may have answered already, so its response decides.
+                Err(_) => timer.arm(worker.clock.deadline_ms(timeouts.read)),
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

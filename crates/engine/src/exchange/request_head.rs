@@ -1,0 +1,171 @@
+//! The head that the upstream gets.
+
+use crate::connection::Link;
+use crate::upstream::NodeState;
+use model::resource::PassHost;
+use plugin::{Client, Exchange};
+use snapshot::Upstream;
+use std::rc::Rc;
+use wire::http1::{Lines, push_decimal};
+use wire::{BodyLength, Field, Known};
+
+/// The lines about the client's connection that are the same for all its requests.
+pub(crate) fn forwarded_lines(client: &Client) -> Vec<u8> {
+    let (ip, scheme) = (&client.ip_text, client.scheme());
+    format!("X-Real-IP: {ip}\r\nX-Forwarded-For: {ip}\r\nX-Forwarded-Proto: {scheme}\r\n").into_bytes()
+}
+
+/// Writes the request's head for `node` into `out`. `upgrade` keeps the client's wish for another protocol.
+pub(super) fn write(
+    link: &Link<'_>,
+    exchange: &mut Exchange<'_>,
+    upstream: &Upstream,
+    node: &NodeState,
+    upgrade: bool,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    let request = &exchange.request;
+    let edits = request.edits.as_deref();
+    let method = edits.and_then(|edits| edits.method.as_deref()).map_or(request.method(), str::as_bytes);
+    let target = edits.and_then(|edits| edits.target.as_deref()).unwrap_or(request.target());
+    out.extend_from_slice(method);
+    out.push(b' ');
+    out.extend_from_slice(target);
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    exchange.upstream.host = write_host(exchange, upstream, node, out);
+    out.extend_from_slice(b"\r\n");
+    write_forwarded(link, exchange, out);
+    write_fields(link, exchange, upgrade, out);
+    match exchange.request.view.head.facts.body {
+        BodyLength::Exact(length) => {
+            out.extend_from_slice(b"Content-Length: ");
+            push_decimal(out, length);
+            out.extend_from_slice(b"\r\n");
+        }
+        BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        // A body that a client might be expected to send, and doesn't (RFC 9110 section 8.6).
+        _ if matches!(method, b"POST" | b"PUT" | b"PATCH") => out.extend_from_slice(b"Content-Length: 0\r\n"),
+        _ => {}
+    }
+    if upgrade {
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the value of `Host`; says which it is where it is not the client's own.
+fn write_host(
+    exchange: &Exchange<'_>,
+    upstream: &Upstream,
+    node: &NodeState,
+    out: &mut Vec<u8>,
+) -> Option<Rc<str>> {
+    let request = &exchange.request;
+    if let Some(host) = request.edits.as_ref().and_then(|edits| edits.host.as_deref()) {
+        out.extend_from_slice(host);
+        return std::str::from_utf8(host).ok().map(Rc::from);
+    }
+    let own = request.view.head.authority.get(request.view.bytes);
+    match (upstream.pass_host, &upstream.upstream_host) {
+        (PassHost::Rewrite, Some(host)) => {
+            out.extend_from_slice(host.as_bytes());
+            Some(host.as_str().into())
+        }
+        (PassHost::Pass, _) if !own.is_empty() => {
+            out.extend_from_slice(own);
+            None
+        }
+        _ => {
+            out.extend_from_slice(node.authority.as_bytes());
+            Some(Rc::clone(&node.authority))
+        }
+    }
+}
+
+/// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for.
+fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+    let request = &exchange.request;
+    let mut chain =
+        request.view.head.fields.iter().filter(|field| field.known == Known::XForwardedFor).peekable();
+    if chain.peek().is_none() && !link.trusted {
+        out.extend_from_slice(link.forwarded);
+    } else {
+        let ip = exchange.client.ip_text.as_bytes();
+        out.extend_from_slice(b"X-Real-IP: ");
+        out.extend_from_slice(ip);
+        out.extend_from_slice(b"\r\nX-Forwarded-For: ");
+        for field in chain {
+            out.extend_from_slice(field.value.get(request.view.bytes));
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(ip);
+        out.extend_from_slice(b"\r\n");
+        if !link.trusted || request.view.header(b"x-forwarded-proto").is_none() {
+            out.extend_from_slice(b"X-Forwarded-Proto: ");
+            out.extend_from_slice(exchange.client.scheme().as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    let authority = request.view.head.authority.get(request.view.bytes);
+    let kept = |name: &[u8]| link.trusted && request.view.header(name).is_some();
+    if !authority.is_empty() && !kept(b"x-forwarded-host") {
+        out.extend_from_slice(b"X-Forwarded-Host: ");
+        out.extend_from_slice(authority);
+        out.extend_from_slice(b"\r\n");
+    }
+    if !kept(b"x-forwarded-port") {
+        out.extend_from_slice(b"X-Forwarded-Port: ");
+        match authority.get(request_host_len(authority) + 1..) {
+            Some(port) if !port.is_empty() => out.extend_from_slice(port),
+            _ => push_decimal(out, u64::from(exchange.client.local.port())),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Length of the host in a valid authority: up to the last colon outside brackets.
+fn request_host_len(authority: &[u8]) -> usize {
+    match memchr::memrchr2(b':', b']', authority) {
+        Some(at) if authority[at] == b':' => at,
+        _ => authority.len(),
+    }
+}
+
+/// Copies the client's other fields, those of the connection and those that plugins drop left out.
+fn write_fields(link: &Link<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
+    let request = &exchange.request;
+    let facts = &request.view.head.facts;
+    let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
+    let bytes = request.view.bytes;
+    let mut lines = Lines::new(bytes, out);
+    for field in &request.view.head.fields {
+        let keep = match field.known {
+            Known::Host | Known::XForwardedFor | Known::XRealIp => false,
+            Known::XForwardedOther => link.trusted,
+            Known::Upgrade => upgrade,
+            known => !known.is_hop_by_hop(),
+        };
+        let dropped = edits.is_some_and(|edits| edits.drops(field.name.get(bytes)))
+            || (facts.nominates && is_nominated(&request.view.head.fields, bytes, field));
+        if keep && !dropped {
+            lines.keep(field);
+        }
+    }
+    lines.flush();
+    if let Some(edits) = edits {
+        edits.write(out);
+    }
+}
+
+/// Whether a `Connection` field names this one (RFC 9110 section 7.6.1).
+pub(super) fn is_nominated(fields: &[Field], bytes: &[u8], field: &Field) -> bool {
+    let name = field.name.get(bytes);
+    fields.iter().filter(|other| other.known == Known::Connection).any(|connection| {
+        connection
+            .value
+            .get(bytes)
+            .split(|byte| *byte == b',')
+            .any(|token| token.trim_ascii().eq_ignore_ascii_case(name))
+    })
+}

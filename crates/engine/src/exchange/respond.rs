@@ -1,0 +1,359 @@
+//! The response's head, and responses that the gateway makes itself.
+
+use super::body::RequestBody;
+use super::request_head::is_nominated;
+use super::{After, finish, phases};
+use crate::buffers::Scratch;
+use crate::connection::Link;
+use crate::error::ProxyError;
+use crate::io;
+use crate::worker::Worker;
+use plugin::{Chain, Exchange, Reply, Request, ResponseSource, Timing, UpstreamResponse, UpstreamTrace};
+use snapshot::{Route, Snapshot};
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+use wire::http1::{Lines, push_decimal};
+use wire::{BodyLength, Known, Method, RequestHead, RequestView, ResponseHead};
+
+/// Unread bytes of a request's body that are worth reading to keep the connection.
+const DISCARD_MAX: u64 = 256 * 1024;
+
+/// What a response is made from and in.
+pub(super) struct Message<'m> {
+    pub(super) snapshot: &'m Snapshot,
+    pub(super) response: &'m mut ResponseHead,
+    pub(super) out: &'m mut Vec<u8>,
+}
+
+/// How a response's body is framed towards the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// No body follows; the upstream's `Content-Length`, if any, speaks of what GET would have given.
+    None,
+    /// The length is known.
+    Exact(u64),
+    /// Chunks.
+    Chunked,
+    /// The connection's end is the body's.
+    Close,
+}
+
+/// Whether the connection may carry another request after this one.
+pub(super) fn keeps_alive(worker: &Worker, exchange: &Exchange<'_>) -> bool {
+    let limits = &worker.config.client;
+    exchange.request.view.head.facts.keep_alive
+        && !worker.draining.get()
+        && exchange.timing.request_number < limits.keepalive_requests
+        && !limits.keepalive_timeout.is_zero()
+}
+
+/// Runs the response hooks: of the global rules first, then of the route.
+pub(super) fn run_hooks(
+    snapshot: &Snapshot,
+    route: Option<&Chain>,
+    exchange: &mut Exchange<'_>,
+    response: UpstreamResponse<'_>,
+) {
+    for step in &snapshot.global.response {
+        if phases::admits(step, route, exchange) {
+            step.hook.response(exchange, &response);
+        }
+    }
+    for step in route.iter().flat_map(|chain| &chain.response) {
+        if phases::admits(step, None, exchange) {
+            step.hook.response(exchange, &response);
+        }
+    }
+}
+
+/// Writes the upstream's head as the client gets it. `bytes` are those of `message.response`.
+pub(super) fn write_relayed_head(
+    worker: &Worker,
+    exchange: &Exchange<'_>,
+    response: &ResponseHead,
+    bytes: &[u8],
+    framing: Framing,
+    keep_alive: bool,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    if exchange.status == response.status && !response.reason.is_empty() {
+        // "HTTP/1.x " and then the upstream's own code and reason.
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(bytes.get(9..response.fields_start).unwrap_or_default());
+    } else {
+        write_status_line(exchange.status, out);
+    }
+    write_own_lines(worker, exchange, out);
+    let edits = &exchange.reply_headers;
+    let keeps_length = matches!(framing, Framing::None | Framing::Exact(_));
+    let mut lines = Lines::new(bytes, out);
+    for field in &response.fields {
+        let keep = match field.known {
+            Known::Date | Known::Server => false,
+            Known::ContentLength => keeps_length,
+            Known::Upgrade => response.status == 101,
+            Known::Expect => true,
+            known => !known.is_hop_by_hop(),
+        };
+        let dropped = (!edits.is_empty() && edits.drops(field.name.get(bytes)))
+            || (response.nominates && is_nominated(&response.fields, bytes, field));
+        if keep && !dropped {
+            lines.keep(field);
+        }
+    }
+    lines.flush();
+    edits.write(out);
+    if framing == Framing::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    write_connection(exchange, response.status == 101, keep_alive, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `Server`, `Date`, and the upstream's status where it is to be shown.
+fn write_own_lines(worker: &Worker, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Server: ");
+    out.extend_from_slice(worker.config.server.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    worker.clock.write_date(out);
+    let status = match exchange.upstream.status {
+        // The proxy's own verdict stands for an upstream that gave none, as `$upstream_status` does in nginx.
+        0 if exchange.source == ResponseSource::Nginx && exchange.upstream.addr.is_some() => exchange.status,
+        status => status,
+    };
+    if status >= 500 || (status != 0 && worker.config.show_upstream_status) {
+        out.extend_from_slice(b"X-APISIX-Upstream-Status: ");
+        push_decimal(out, u64::from(status));
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn write_connection(exchange: &Exchange<'_>, upgrade: bool, keep_alive: bool, out: &mut Vec<u8>) {
+    let http11 = exchange.request.view.head.facts.http11;
+    out.extend_from_slice(match (upgrade, keep_alive, http11) {
+        (true, _, _) => b"Connection: upgrade\r\n",
+        (_, false, _) => b"Connection: close\r\n",
+        (_, true, false) => b"Connection: keep-alive\r\n",
+        // HTTP/1.1 keeps connections unless told otherwise.
+        (_, true, true) => b"",
+    });
+}
+
+fn write_status_line(status: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    push_decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Answers with what the gateway made itself.
+pub(super) async fn reply(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    route: Option<&Route>,
+    exchange: &mut Exchange<'_>,
+    reply: &Reply,
+) -> After {
+    let limits = link.worker.config.client;
+    link.timer.arm(link.worker.clock.deadline_ms(limits.body_timeout));
+    // What is left of the body is read only when that is cheaper than a new connection.
+    let little = match body.length() {
+        BodyLength::Exact(length) => length - body.consumed().min(length) <= DISCARD_MAX,
+        _ => true,
+    };
+    let waits = exchange.request.view.head.facts.expects_continue && !body.has_begun();
+    let settled = body.is_done()
+        || (keeps_alive(link.worker, exchange)
+            && little
+            && !waits
+            && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok());
+    exchange.status = reply.status;
+    run_hooks(message.snapshot, route.map(|route| &route.chain), exchange, UpstreamResponse { head: None });
+    let keep_alive = settled && keeps_alive(link.worker, exchange);
+    let page = reply.body.is_none().then(|| error_page(exchange.status));
+    let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
+    write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);
+    let head_len = message.out.len();
+    if exchange.request.view.head.facts.method != Method::Head {
+        message.out.extend_from_slice(content);
+    }
+    link.timer.arm(link.worker.clock.deadline_ms(limits.send_timeout));
+    let sent = io::write_all(link.stream, message.out, link.timer).await;
+    exchange.timing.sent_bytes = message.out.len() as u64;
+    exchange.timing.sent_body_bytes = (message.out.len() - head_len) as u64;
+    match sent {
+        Ok(()) if keep_alive => After::Next { unread: body.unread() },
+        Ok(()) if settled => After::Closed,
+        Ok(()) => After::Linger,
+        Err(_) => After::Closed,
+    }
+}
+
+fn write_reply_head(
+    link: &Link<'_>,
+    exchange: &Exchange<'_>,
+    reply: &Reply,
+    length: usize,
+    keep_alive: bool,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    write_status_line(exchange.status, out);
+    write_own_lines(link.worker, exchange, out);
+    let edits = &exchange.reply_headers;
+    let mut line = |name: &str, value: &[u8]| {
+        if !edits.drops(name.as_bytes()) {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend(value.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | 0)));
+            out.extend_from_slice(b"\r\n");
+        }
+    };
+    if !reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        let page = reply.body.is_none();
+        line("Content-Type", if page { b"text/html; charset=utf-8" } else { b"text/plain; charset=utf-8" });
+    }
+    for (name, value) in &reply.headers {
+        line(name, value);
+    }
+    edits.write(out);
+    if !matches!(exchange.status, 204 | 304) {
+        out.extend_from_slice(b"Content-Length: ");
+        push_decimal(out, length as u64);
+        out.extend_from_slice(b"\r\n");
+    }
+    write_connection(exchange, false, keep_alive, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Answers for an upstream that gave no usable response; a client that is gone gets nothing.
+pub(super) async fn fail(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    route: Option<&Route>,
+    exchange: &mut Exchange<'_>,
+    error: ProxyError,
+) -> After {
+    exchange.source = ResponseSource::Nginx;
+    exchange.status = error.status();
+    tracing::error!(
+        client = %exchange.client.addr,
+        upstream = exchange.upstream.addr(),
+        route = exchange.route.map_or("", |route| route.id.as_str()),
+        status = exchange.status,
+        "{:?}: {}",
+        error.side,
+        error.reason
+    );
+    if exchange.status == 499 {
+        return After::Closed;
+    }
+    reply(link, message, body, route, exchange, &Reply::status(error.status())).await
+}
+
+/// Answers a head that can't be understood, and closes.
+pub(crate) async fn refuse(
+    link: &mut Link<'_>,
+    scratch: &mut Scratch,
+    status: u16,
+    why: &'static str,
+) -> After {
+    tracing::info!(client = %link.client.addr, status, "{why}");
+    let worker = link.worker;
+    let snapshot = worker.snapshot();
+    // Nothing of the head can be relied upon: the log shows an empty request, as nginx's does.
+    let head = RequestHead::default();
+    let Scratch { response, out, filled, .. } = scratch;
+    let mut exchange = Exchange {
+        request: Request::new(
+            RequestView { head: &head, bytes: b"" },
+            Cow::Borrowed(b""),
+            Cow::Borrowed(b""),
+        ),
+        reply_headers: plugin::HeaderEdits::default(),
+        client: link.client,
+        gateway: &worker.config.gateway,
+        worker: &worker.token,
+        route: None,
+        matched_uri: "",
+        matched_host: "",
+        consumer: None,
+        upstream: UpstreamTrace::default(),
+        timing: Timing {
+            started: Instant::now(),
+            total: Duration::ZERO,
+            request_bytes: *filled as u64,
+            sent_bytes: 0,
+            sent_body_bytes: 0,
+            request_number: link.number,
+        },
+        status,
+        source: ResponseSource::Nginx,
+        vars: Vec::new(),
+    };
+    let mut message = Message { snapshot: &snapshot, response, out };
+    let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);
+    reply(link, &mut message, &mut body, None, &mut exchange, &Reply::status(status)).await;
+    finish::record(worker, &snapshot, None, &body, &mut exchange);
+    After::Linger
+}
+
+/// A short page that says the status, in nginx's form, which clients' tests look for.
+fn error_page(status: u16) -> Vec<u8> {
+    let title = format!("{status} {}", reason(status));
+    format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
+         <hr><center>Tidegate</center>\r\n</body>\r\n</html>\r\n"
+    )
+    .into_bytes()
+}
+
+/// The reason phrase of a status (RFC 9110 section 15; nginx's words for 408, 413, 414 and 503).
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Time-out",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Request Entity Too Large",
+        414 => "Request-URI Too Large",
+        415 => "Unsupported Media Type",
+        416 => "Requested Range Not Satisfiable",
+        417 => "Expectation Failed",
+        421 => "Misdirected Request",
+        422 => "Unprocessable Entity",
+        426 => "Upgrade Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Temporarily Unavailable",
+        504 => "Gateway Time-out",
+        505 => "HTTP Version Not Supported",
+        _ => "Unknown",
+    }
+}

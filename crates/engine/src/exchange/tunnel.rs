@@ -1,0 +1,55 @@
+//! After `101 Switching Protocols`: bytes both ways until both sides are done.
+
+use crate::buffers::Buffers;
+use crate::io;
+use crate::timer::Timer;
+use std::cell::Cell;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Copies both ways until both sides have ended, one has failed, or neither has sent anything for a while. `deadline`
+/// gives the end of such a while, from now. Returns the bytes copied to the client.
+pub(super) async fn run(
+    client: &mut TcpStream,
+    upstream: &mut TcpStream,
+    buffers: &Buffers,
+    timer: &Timer,
+    deadline: impl Fn() -> u64,
+) -> u64 {
+    let to_client = Cell::new(0);
+    let to_upstream = Cell::new(0);
+    let (mut client_read, mut client_write) = client.split();
+    let (mut upstream_read, mut upstream_write) = upstream.split();
+    // The first failure ends both directions; a proper end of one lets the other go on.
+    let _ = tokio::try_join!(
+        pump(&mut client_read, &mut upstream_write, buffers, timer, &deadline, &to_upstream),
+        pump(&mut upstream_read, &mut client_write, buffers, timer, &deadline, &to_client),
+    );
+    to_client.get()
+}
+
+async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    from: &mut R,
+    to: &mut W,
+    buffers: &Buffers,
+    timer: &Timer,
+    deadline: &impl Fn() -> u64,
+    copied: &Cell<u64>,
+) -> std::io::Result<()> {
+    let mut buffer = buffers.take_relay();
+    let result = loop {
+        timer.arm(deadline());
+        match io::read(from, &mut buffer, timer).await {
+            Ok(0) => break io::shutdown(to).await,
+            Ok(count) => {
+                if let Err(error) = io::write_all(to, &buffer[..count], timer).await {
+                    break Err(error);
+                }
+                copied.set(copied.get() + count as u64);
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    buffers.put_relay(buffer);
+    result
+}

@@ -1,0 +1,108 @@
+//! Starting and stopping the workers.
+
+use crate::config::EngineConfig;
+use crate::listen::{self, BindError};
+use crate::upstream::Resolver;
+use crate::worker::{self, Phase};
+use observe::{AccessLog, Metrics};
+use snapshot::Published;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// What workers are given besides their configuration.
+#[derive(Clone)]
+pub struct Context {
+    /// Where snapshots are published.
+    pub published: Arc<Published>,
+    /// Where exchanges are recorded; `None`: nowhere.
+    pub access_log: Option<Arc<AccessLog>>,
+    /// The process's metrics, of which the engine counts connections and requests.
+    pub metrics: Arc<Metrics>,
+}
+
+/// An engine that has its ports and serves nothing yet.
+#[derive(Debug)]
+pub struct Bound {
+    config: Arc<EngineConfig>,
+    listeners: Vec<Vec<TcpListener>>,
+}
+
+/// A running engine.
+#[derive(Debug)]
+pub struct Engine {
+    phase: watch::Sender<Phase>,
+    workers: Vec<JoinHandle<()>>,
+    resolver: Option<JoinHandle<()>>,
+}
+
+impl Bound {
+    /// Takes the ports.
+    ///
+    /// # Errors
+    /// The first address that can't be had, with the process that has it where that can be known. No port is kept
+    /// then.
+    pub fn new(config: EngineConfig) -> Result<Self, BindError> {
+        let listeners = listen::bind(&config.listen, config.workers.max(1))?;
+        Ok(Self { config: Arc::new(config), listeners })
+    }
+
+    /// The addresses taken, ports chosen by the kernel included.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners
+            .first()
+            .into_iter()
+            .flatten()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect()
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// When a thread or an event loop can't be had; those started before are stopped again.
+    pub fn start(self, context: &Context) -> std::io::Result<Engine> {
+        let (phase, watch) = watch::channel(Phase::Serving);
+        let (resolver, resolver_thread) = Resolver::start()?;
+        let mut engine = Engine { phase, workers: Vec::new(), resolver: Some(resolver_thread) };
+        for (number, listeners) in self.listeners.into_iter().enumerate() {
+            let start = worker::Start {
+                config: Arc::clone(&self.config),
+                context: context.clone(),
+                listeners,
+                phase: watch.clone(),
+                resolver: resolver.clone(),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || worker::run(start))?;
+            engine.workers.push(thread);
+        }
+        Ok(engine)
+    }
+}
+
+impl Engine {
+    /// Stops accepting, lets exchanges in flight end for at most `patience`, and ends the workers. Blocks until then.
+    pub fn drain(self, patience: Duration) {
+        self.end(Phase::Draining(patience));
+    }
+
+    /// Ends the workers at once.
+    pub fn stop(self) {
+        self.end(Phase::Stopped);
+    }
+
+    fn end(mut self, phase: Phase) {
+        self.phase.send_replace(phase);
+        for worker in self.workers.drain(..) {
+            if worker.join().is_err() {
+                tracing::error!("a worker ended by a panic");
+            }
+        }
+        drop(self.resolver.take());
+    }
+}

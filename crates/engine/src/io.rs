@@ -1,0 +1,91 @@
+//! Reading and writing under a deadline.
+
+use crate::timer::Timer;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Reads what is there, at least one byte; 0 at the end of the stream.
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first.
+pub(crate) async fn read<R: AsyncRead + Unpin>(
+    from: &mut R,
+    into: &mut [u8],
+    timer: &Timer,
+) -> io::Result<usize> {
+    poll_fn(|cx| {
+        let mut buffer = ReadBuf::new(into);
+        match Pin::new(&mut *from).poll_read(cx, &mut buffer) {
+            Poll::Ready(result) => Poll::Ready(result.map(|()| buffer.filled().len())),
+            Poll::Pending => pending(timer),
+        }
+    })
+    .await
+}
+
+/// Writes all of `bytes`.
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first.
+pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    bytes: &[u8],
+    timer: &Timer,
+) -> io::Result<()> {
+    let mut done = 0;
+    poll_fn(|cx| {
+        while done < bytes.len() {
+            match Pin::new(&mut *to).poll_write(cx, &bytes[done..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => done += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return pending(timer),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
+}
+
+/// Writes `head` and then `body`, in one system call where the socket takes them.
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first.
+pub(crate) async fn write_both<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    head: &[u8],
+    body: &[u8],
+    timer: &Timer,
+) -> io::Result<()> {
+    let mut done = 0;
+    poll_fn(|cx| {
+        while done < head.len() {
+            let slices = [IoSlice::new(&head[done..]), IoSlice::new(body)];
+            match Pin::new(&mut *to).poll_write_vectored(cx, &slices) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => done += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return pending(timer),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await?;
+    write_all(to, &body[done - head.len()..], timer).await
+}
+
+/// Sends what is buffered and closes the sending side.
+pub(crate) async fn shutdown<W: AsyncWrite + Unpin>(stream: &mut W) -> io::Result<()> {
+    poll_fn(|cx| {
+        ready!(Pin::new(&mut *stream).poll_flush(cx))?;
+        Pin::new(&mut *stream).poll_shutdown(cx)
+    })
+    .await
+}
+
+fn pending<T>(timer: &Timer) -> Poll<io::Result<T>> {
+    if timer.expired() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
+}

@@ -1,0 +1,97 @@
+//! Listening sockets: one per worker and address, told apart by the kernel (`SO_REUSEPORT`).
+
+use crate::config::Listen;
+use crate::port_owner::port_owner;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+/// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Why an address can't be served.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {reason}")]
+pub struct BindError {
+    /// The address.
+    pub address: SocketAddr,
+    /// What is wrong and, for a port in use, who uses it.
+    pub reason: String,
+}
+
+/// Binds `count` sockets to each address. A port of 0 is chosen by the kernel once and shared by all.
+///
+/// # Errors
+/// The first address that can't be had; sockets bound before are closed again.
+pub(crate) fn bind(addresses: &[Listen], count: usize) -> Result<Vec<Vec<TcpListener>>, BindError> {
+    let mut workers: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();
+    for &Listen { address: wanted, optional } in addresses {
+        let refuse = |error: io::Error| BindError { address: wanted, reason: describe(wanted, &error) };
+        // SO_REUSEPORT would let two gateways share a port without a word; a socket without it finds out.
+        let probe = match socket(wanted, false) {
+            Ok(probe) => probe,
+            Err(error) if optional => {
+                tracing::warn!(address = %wanted, %error, "not listening");
+                continue;
+            }
+            Err(error) => return Err(refuse(error)),
+        };
+        let address = probe.local_addr().map_err(refuse)?.as_socket().unwrap_or(wanted);
+        drop(probe);
+        for listeners in &mut workers {
+            let socket = socket(address, true).map_err(refuse)?;
+            socket.listen(BACKLOG).map_err(refuse)?;
+            listeners.push(socket.into());
+        }
+    }
+    Ok(workers)
+}
+
+fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    if address.is_ipv6() {
+        // An IPv4 address is served by its own socket, so that both can be named in the configuration.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn describe(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => match port_owner(address.port()) {
+            Some(owner) => format!("port {} is in use by {owner}", address.port()),
+            None => format!("port {} is in use by another process", address.port()),
+        },
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "not permitted to bind port {}; ports below 1024 need CAP_NET_BIND_SERVICE",
+                address.port()
+            )
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(address: SocketAddr) -> Listen {
+        Listen { address, optional: false }
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_even_if_shared() {
+        let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], 2).expect("a free port");
+        let address = first[0][0].local_addr().expect("bound");
+        assert_eq!(first[1][0].local_addr().expect("bound"), address);
+        let error = bind(&[listen(address)], 1).expect_err("taken");
+        assert!(error.reason.contains(&address.port().to_string()), "{error}");
+        assert!(error.reason.contains(&std::process::id().to_string()), "{error}");
+    }
+}

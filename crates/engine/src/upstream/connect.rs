@@ -1,0 +1,57 @@
+//! A connection to a node: an idle one, or a new one.
+
+use super::{AddrPool, Target, Upstreams};
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::timer::Timer;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use tokio::net::{TcpSocket, TcpStream};
+
+/// A connection to an upstream node.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    /// Requests it has carried.
+    pub(crate) requests: u64,
+    /// Whether it has carried one before: then its end may have been under way when it was taken.
+    pub(crate) reused: bool,
+}
+
+/// The pool in which `target`'s connections are; a name is resolved for it.
+pub(crate) async fn pool_of(
+    upstreams: &Upstreams,
+    target: &Target,
+    timer: &Timer,
+    now_ms: u64,
+) -> Result<Rc<AddrPool>, ProxyError> {
+    match target {
+        Target::Addr(pool) => Ok(Rc::clone(pool)),
+        Target::Name { name, port, keepalive } => {
+            let ip = upstreams.names.resolve(name, timer, now_ms).await?;
+            Ok(upstreams.pool((ip, *port).into(), *keepalive))
+        }
+    }
+}
+
+/// A new connection to the pool's address; `timer` holds the connect timeout.
+pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Connection, ProxyError> {
+    let failed = |error: std::io::Error| ProxyError::io(Side::Upstream, &error).retriable();
+    let socket = if pool.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let mut connecting = pin!(socket.map_err(failed)?.connect(pool.address));
+    let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(failed)),
+        Poll::Pending if timer.expired() => Poll::Ready(Err(ProxyError::new(
+            Side::Upstream,
+            ErrorKind::Timeout,
+            "timed out while connecting",
+        )
+        .retriable())),
+        Poll::Pending => Poll::Pending,
+    })
+    .await?;
+    // As on the client's side: each write is a whole head or all there is of a body.
+    let _ = stream.set_nodelay(true);
+    Ok(Connection { stream, requests: 0, reused: false })
+}

@@ -1,0 +1,147 @@
+//! Upstreams as one worker sees them: balancer state, idle connections, names and their addresses.
+
+mod connect;
+mod pool;
+mod resolve;
+
+pub(crate) use connect::{Connection, connect, pool_of};
+pub(crate) use pool::{AddrPool, Pools};
+pub(crate) use resolve::{Names, Resolver};
+
+use balance::{Balancer, Outcome, Pick};
+use snapshot::{Keepalive, NodeHost, Upstream};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a worker knows of all upstreams it was asked for.
+pub(crate) struct Upstreams {
+    states: RefCell<HashMap<u64, Rc<State>, BuildHasherDefault<UidHasher>>>,
+    pools: Pools,
+    pub(crate) names: Names,
+    keepalive: Keepalive,
+    /// Differs between workers, so that they don't all start with the same node.
+    seed: u64,
+}
+
+/// What a worker knows of one upstream.
+pub(crate) struct State {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) nodes: Vec<NodeState>,
+    balancer: RefCell<Balancer>,
+}
+
+/// What a worker knows of one node.
+pub(crate) struct NodeState {
+    /// The `Host` of `pass_host: node`.
+    pub(crate) authority: Rc<str>,
+    pub(crate) target: Target,
+}
+
+/// Where a node's connections are.
+pub(crate) enum Target {
+    /// At a fixed address.
+    Addr(Rc<AddrPool>),
+    /// At the addresses of a name.
+    Name { name: String, port: u16, keepalive: Keepalive },
+}
+
+impl Upstreams {
+    pub(crate) fn new(resolver: Resolver, keepalive: Keepalive, seed: u64) -> Self {
+        Self {
+            states: RefCell::default(),
+            pools: Pools::default(),
+            names: Names::new(resolver),
+            keepalive,
+            seed,
+        }
+    }
+
+    /// The state of `upstream`, made at its first request.
+    #[inline]
+    pub(crate) fn state(&self, upstream: &Arc<Upstream>) -> Rc<State> {
+        if let Some(state) = self.states.borrow().get(&upstream.uid) {
+            return Rc::clone(state);
+        }
+        let state = Rc::new(self.make(upstream));
+        self.states.borrow_mut().insert(upstream.uid, Rc::clone(&state));
+        state
+    }
+
+    fn make(&self, upstream: &Arc<Upstream>) -> State {
+        let keepalive = upstream.keepalive.unwrap_or(self.keepalive);
+        let names: Vec<String> = upstream
+            .nodes
+            .iter()
+            .map(|node| match &node.host {
+                NodeHost::Ip(ip) => ip.to_string(),
+                NodeHost::Name(name) => name.clone(),
+            })
+            .collect();
+        let balanced: Vec<_> = upstream.nodes.iter().zip(&names).map(balanced).collect();
+        let balancer = Balancer::new(upstream.algorithm, &balanced, self.seed);
+        let nodes = upstream.nodes.iter().map(|node| {
+            let target = match &node.host {
+                NodeHost::Ip(ip) => Target::Addr(self.pools.at((*ip, node.port).into(), keepalive)),
+                NodeHost::Name(name) => Target::Name { name: name.clone(), port: node.port, keepalive },
+            };
+            NodeState { authority: (*node.authority).into(), target }
+        });
+        State { upstream: Arc::clone(upstream), nodes: nodes.collect(), balancer: RefCell::new(balancer) }
+    }
+
+    /// The pool of one resolved address.
+    pub(crate) fn pool(&self, address: std::net::SocketAddr, keepalive: Keepalive) -> Rc<AddrPool> {
+        self.pools.at(address, keepalive)
+    }
+
+    /// Lets go of what is no longer used. Called with every tick.
+    pub(crate) fn sweep(&self, now_ms: u64) {
+        self.pools.sweep(now_ms);
+        // Only this worker's own count left: no snapshot in use has the upstream any more.
+        self.states
+            .borrow_mut()
+            .retain(|_, state| Arc::strong_count(&state.upstream) > 1 || Rc::strong_count(state) > 1);
+    }
+}
+
+impl State {
+    /// The node to ask, `tried` ones left out.
+    #[inline]
+    pub(crate) fn pick(&self, key: &[u8], now_ms: u64, tried: &[usize]) -> Option<usize> {
+        self.balancer.borrow_mut().pick(&Pick { key, now_ms, tried, usable: None })
+    }
+
+    /// Tells the balancer how it went.
+    #[inline]
+    pub(crate) fn finished(&self, node: usize, outcome: Outcome, now_ms: u64) {
+        self.balancer.borrow_mut().finished(node, outcome, now_ms);
+    }
+}
+
+fn balanced<'a>((node, host): (&snapshot::Node, &'a String)) -> balance::Node<'a> {
+    balance::Node { host, port: node.port, weight: node.weight, priority: node.priority }
+}
+
+/// Upstream uids are unique numbers already: spreading their bits is all a table needs.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct UidHasher(u64);
+
+impl Hasher for UidHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, uid: u64) {
+        // Fibonacci hashing: 2^64 divided by the golden ratio.
+        self.0 = (self.0 ^ uid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

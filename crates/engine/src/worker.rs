@@ -1,0 +1,196 @@
+//! A worker: one thread, one event loop, and everything that its connections share.
+
+use crate::buffers::Buffers;
+use crate::clock::Clock;
+use crate::config::EngineConfig;
+use crate::connection;
+use crate::handle::Context;
+use crate::sys::Ticker;
+use crate::timer::{TICK, Timers};
+use crate::upstream::{Resolver, Upstreams};
+use plugin::Client;
+use snapshot::{Reader, Snapshot};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::WorkerToken;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
+
+/// What the workers are to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Serve.
+    Serving,
+    /// Accept no more, let exchanges end for at most this long.
+    Draining(Duration),
+    /// End at once.
+    Stopped,
+}
+
+/// What a worker's thread starts with.
+pub(crate) struct Start {
+    pub(crate) config: Arc<EngineConfig>,
+    pub(crate) context: Context,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) resolver: Resolver,
+}
+
+/// What the connections of one worker share. Never leaves its thread.
+pub(crate) struct Worker {
+    pub(crate) token: WorkerToken,
+    pub(crate) config: Arc<EngineConfig>,
+    pub(crate) buffers: Buffers,
+    pub(crate) timers: Timers,
+    pub(crate) clock: Clock,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) context: Context,
+    pub(crate) draining: Cell<bool>,
+    /// Open client connections.
+    pub(crate) open: Cell<usize>,
+    serial: Cell<u64>,
+    snapshot: RefCell<(Reader, Rc<Arc<Snapshot>>)>,
+}
+
+impl Worker {
+    fn new(config: Arc<EngineConfig>, context: Context, resolver: Resolver) -> Option<Self> {
+        let mut reader = context.published.reader();
+        let current = Rc::new(Arc::clone(reader.current()));
+        let token = WorkerToken::claim()?;
+        Some(Self {
+            upstreams: Upstreams::new(resolver, config.keepalive, token.index() as u64),
+            token,
+            config,
+            buffers: Buffers::default(),
+            timers: Timers::default(),
+            clock: Clock::new(),
+            context,
+            draining: Cell::new(false),
+            open: Cell::new(0),
+            serial: Cell::new(0),
+            snapshot: RefCell::new((reader, current)),
+        })
+    }
+
+    /// The current snapshot, to be kept for a whole exchange. Counting it is no atomic: the worker has its own count.
+    #[inline]
+    pub(crate) fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+        let mut slot = self.snapshot.borrow_mut();
+        let (reader, kept) = &mut *slot;
+        let current = reader.current();
+        if !Arc::ptr_eq(current, kept) {
+            *kept = Rc::new(Arc::clone(current));
+        }
+        Rc::clone(kept)
+    }
+
+    fn tick(&self) {
+        self.clock.tick();
+        self.timers.sweep(self.clock.now_ms());
+        self.upstreams.sweep(self.clock.now_ms());
+        // Taken here as well, so that an idle worker lets go of old snapshots.
+        drop(self.snapshot());
+        if let Some(log) = &self.context.access_log {
+            log.tick(&self.token);
+        }
+    }
+
+    /// The next connection's serial number: unique in the process.
+    fn next_serial(&self) -> u64 {
+        let serial = self.serial.get();
+        self.serial.set(serial + 1);
+        serial * stdx::worker::WORKERS_MAX as u64 + self.token.index() as u64 + 1
+    }
+}
+
+/// Runs a worker until it is told to end.
+pub(crate) fn run(start: Start) {
+    // No time driver: deadlines come from one timer descriptor, so a turn of the loop looks at no timer wheel.
+    let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => {
+            if let Err(error) = runtime.block_on(serve(start)) {
+                tracing::error!(%error, "a worker could not start");
+            }
+        }
+        Err(error) => tracing::error!(%error, "a worker has no event loop"),
+    }
+}
+
+async fn serve(start: Start) -> io::Result<()> {
+    let Start { config, context, listeners, mut phase, resolver } = start;
+    let ticker = Ticker::start(TICK)?;
+    let worker =
+        Worker::new(config, context, resolver).ok_or_else(|| io::Error::other("too many workers"))?;
+    let worker = Rc::new(worker);
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        accepting.push(tokio::task::spawn_local(accept(Rc::clone(&worker), listener)));
+    }
+    let mut ends_at_ms = None;
+    loop {
+        tokio::select! {
+            biased;
+            changed = phase.changed() => {
+                let now = if changed.is_ok() { *phase.borrow_and_update() } else { Phase::Stopped };
+                match now {
+                    Phase::Serving => continue,
+                    Phase::Stopped => break,
+                    Phase::Draining(patience) => {
+                        accepting.drain(..).for_each(|task| task.abort());
+                        worker.draining.set(true);
+                        worker.timers.expire_idle(false);
+                        ends_at_ms = Some(worker.clock.deadline_ms(patience));
+                    }
+                }
+            }
+            ticked = ticker.tick() => {
+                ticked?;
+                worker.tick();
+            }
+        }
+        if let Some(ends_at_ms) = ends_at_ms {
+            worker.timers.expire_idle(false);
+            if worker.open.get() == 0 || worker.clock.now_ms() >= ends_at_ms {
+                break;
+            }
+        }
+    }
+    if let Some(log) = &worker.context.access_log {
+        log.tick(&worker.token);
+    }
+    Ok(())
+}
+
+async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                worker.context.metrics.connections.accepted(&worker.token);
+                if worker.open.get() >= worker.config.worker_connections {
+                    tracing::warn!("worker_connections are not enough");
+                    continue;
+                }
+                // Fails only for a connection that is gone already.
+                let Ok(local) = stream.local_addr() else { continue };
+                start_connection(&worker, stream, Client::new(peer, local, worker.next_serial()));
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: the next tick may find some free.
+                tracing::error!(%error, "accept failed");
+                let mut wait = connection::Pause::new(&worker);
+                wait.one_tick().await;
+            }
+        }
+    }
+}
+
+fn start_connection(worker: &Rc<Worker>, stream: TcpStream, client: Client) {
+    drop(tokio::task::spawn_local(connection::serve(Rc::clone(worker), stream, client)));
+}

@@ -1,0 +1,124 @@
+//! What each part of the gateway is told, taken from the settings.
+
+use crate::config::settings::{self, AdminRole, AdminVersion, Escape, RouterKind, Settings};
+use crate::cores;
+use crate::launch::Launch;
+use admin::{AdminKey, AdminSettings, ApiVersion, Role};
+use engine::{ClientLimits, EngineConfig, Listen, Mount};
+use observe::access_log::{self, AccessLogConfig};
+use observe::metrics::{MetricsConfig, SERIES_DEFAULT};
+use plugin::PluginDef;
+use router::Mode;
+use snapshot::Keepalive;
+
+/// Requests a client's connection may carry: nginx's `keepalive_requests`, which APISIX leaves at its default.
+const KEEPALIVE_REQUESTS: u64 = 1000;
+
+/// How many workers there are.
+pub fn workers(settings: &Settings) -> usize {
+    settings.process.workers.unwrap_or_else(cores::granted)
+}
+
+/// The data plane's configuration.
+pub fn engine(settings: &Settings, seed: u64, mount: Option<Mount>) -> EngineConfig {
+    let (http, proxy) = (&settings.http, &settings.proxy);
+    let pool = &http.upstream;
+    let version = if proxy.server_tokens { concat!("/", env!("CARGO_PKG_VERSION")) } else { "" };
+    EngineConfig {
+        listen: proxy.listen.iter().map(|l| Listen { address: l.address, optional: l.implied }).collect(),
+        workers: workers(settings),
+        worker_connections: settings.process.worker_connections,
+        client: ClientLimits {
+            keepalive_timeout: http.keepalive_timeout,
+            keepalive_requests: KEEPALIVE_REQUESTS,
+            header_timeout: http.client_header_timeout,
+            body_timeout: http.client_body_timeout,
+            send_timeout: http.send_timeout,
+            max_body_bytes: http.client_max_body_size,
+        },
+        keepalive: Keepalive {
+            size: u32::try_from(pool.keepalive).unwrap_or(u32::MAX),
+            idle_timeout: Some(pool.keepalive_timeout).filter(|timeout| !timeout.is_zero()),
+            requests: pool.keepalive_requests,
+        },
+        server: format!("Tidegate{version}"),
+        show_upstream_status: proxy.show_upstream_status,
+        trusted_addresses: proxy.trusted_addresses.clone().unwrap_or_default(),
+        gateway: plugin::Gateway {
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            seed,
+        },
+        mount,
+    }
+}
+
+/// The Admin API's configuration.
+pub fn admin(settings: &settings::Admin) -> AdminSettings {
+    let key = |key: &settings::AdminKey| AdminKey {
+        name: key.name.clone(),
+        key: key.key.clone(),
+        role: match key.role {
+            AdminRole::Admin => Role::Admin,
+            AdminRole::Viewer => Role::Viewer,
+        },
+    };
+    AdminSettings {
+        keys: settings.keys.iter().map(key).collect(),
+        key_required: settings.key_required,
+        allow: settings.allow.clone(),
+        version: match settings.version {
+            AdminVersion::V2 => ApiVersion::V2,
+            AdminVersion::V3 => ApiVersion::V3,
+        },
+        cors: settings.cors,
+        ..AdminSettings::default()
+    }
+}
+
+/// The metrics' configuration.
+pub fn metrics(settings: &Settings) -> MetricsConfig {
+    MetricsConfig {
+        prefix: settings.metrics.prefix.clone(),
+        buckets_ms: settings.metrics.buckets.clone(),
+        series_max: SERIES_DEFAULT,
+    }
+}
+
+/// The access log's configuration; `None` where there is to be none.
+pub fn access_log(settings: &Settings, launch: &Launch) -> Option<AccessLogConfig> {
+    settings.logs.access.as_ref().map(|log| AccessLogConfig {
+        path: launch.resolve(&log.path),
+        format: log.format.clone(),
+        escape: match log.escape {
+            Escape::Default => access_log::Escape::Default,
+            Escape::Json => access_log::Escape::Json,
+            Escape::None => access_log::Escape::None,
+        },
+        buffer: log.buffer,
+    })
+}
+
+/// How routes are chosen.
+///
+/// # Errors
+/// For the one way that is not built yet.
+pub fn router_mode(settings: &Settings) -> anyhow::Result<Mode> {
+    match settings.proxy.router {
+        RouterKind::HostUri => Ok(Mode::HostUri),
+        RouterKind::Uri => Ok(Mode::Uri),
+        RouterKind::UriWithParameter => anyhow::bail!(
+            "apisix.router.http: radixtree_uri_with_parameter is not supported yet; use radixtree_host_uri or \
+             radixtree_uri"
+        ),
+    }
+}
+
+/// The plugins that are built in and that the configuration names; all built-in ones where it names none. Names of
+/// plugins that are not built in are returned beside them.
+pub fn plugins(settings: &Settings) -> (Vec<&'static PluginDef>, Vec<String>) {
+    let Some(named) = &settings.plugins else { return (plugins::ALL.to_vec(), Vec::new()) };
+    let used = plugins::ALL.iter().copied().filter(|def| named.iter().any(|name| name == def.name)).collect();
+    let missing = named.iter().filter(|name| !plugins::ALL.iter().any(|def| def.name == name.as_str()));
+    (used, missing.cloned().collect())
+}

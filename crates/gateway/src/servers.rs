@@ -1,0 +1,78 @@
+//! The control plane's listeners: Admin API, status, metrics. Bound before anything runs, served on one event loop.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use admin::{Admin, AdminRequest};
+use anyhow::Context;
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+use engine::{MountHandler, MountRequest};
+use observe::Metrics;
+use plugin::Reply;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+
+/// Takes a port of the control plane.
+///
+/// # Errors
+/// When it can't be had, with its purpose and address.
+pub async fn bind(purpose: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| {
+        let owner = engine::port_owner(address.port()).map(|owner| format!(", in use by {owner}"));
+        format!("cannot listen on {address} for {purpose}{}", owner.unwrap_or_default())
+    })
+}
+
+/// What Prometheus scrapes.
+pub fn metrics(uri: &str, metrics: Arc<Metrics>) -> Router {
+    let scrape = move || {
+        let text = observe::exposition(&metrics);
+        std::future::ready(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+    };
+    Router::new().route(uri, get(scrape))
+}
+
+/// The Admin API as the data plane's workers reach it. It answers on the control plane's event loop: its timers and
+/// its store belong there.
+pub struct AdminOnDataPort {
+    /// The API.
+    pub admin: Arc<Admin>,
+    /// The control plane's event loop.
+    pub control: Handle,
+}
+
+impl MountHandler for AdminOnDataPort {
+    fn handle(&self, request: MountRequest) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
+        let admin = Arc::clone(&self.admin);
+        let answer = self.control.spawn(async move {
+            let text =
+                |(name, value): (String, Vec<u8>)| (name, String::from_utf8_lossy(&value).into_owned());
+            let response = admin
+                .handle(AdminRequest {
+                    method: request.method,
+                    path: request.path,
+                    query: request.query,
+                    headers: request.headers.into_iter().map(text).collect(),
+                    body_size: request.body.len() as u64,
+                    body: request.body,
+                    peer: request.peer,
+                })
+                .await;
+            Reply {
+                status: response.status,
+                headers: response
+                    .headers
+                    .into_iter()
+                    .map(|(name, value)| (name.into(), value.into_bytes()))
+                    .collect(),
+                body: Some(response.body),
+            }
+        });
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Reply::error(500, "the Admin API failed")) })
+    }
+}
