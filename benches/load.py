@@ -1,0 +1,116 @@
+"""The two clients: wrk for time, and one that sends an exact number of requests for counting."""
+import collections
+import dataclasses
+import re
+import selectors
+import socket
+import subprocess
+import sys
+
+CLIENT_CPU = 1
+MILLISECONDS = {'us': 1e-3, 'ms': 1, 's': 1e3, 'm': 6e4}
+# A twin that answers nothing for so long will not answer at all.
+ANSWER_SECONDS_MAX = 60
+CONTENT_LENGTH = re.compile(rb'\r\ncontent-length: *(\d+)\r\n', re.IGNORECASE)
+
+
+@dataclasses.dataclass
+class WrkRun:
+    """What wrk reports of one run."""
+    requests: int
+    per_second: float
+    p99_ms: float
+    # Answers other than 2xx and 3xx, and errors of sockets.
+    bad: int
+
+
+def wrk(port, path, conns, seconds, prefix=()):
+    """Runs wrk on its CPU; `prefix` is a command that runs it."""
+    return wrk_result(wrk_start(port, path, conns, seconds, prefix))
+
+
+def wrk_start(port, path, conns, seconds, prefix=()):
+    command = [*prefix, 'taskset', '-c', str(CLIENT_CPU), 'wrk', '-t1', f'-c{conns}', f'-d{seconds}s', '--latency',
+               f'http://127.0.0.1:{port}{path}']
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wrk_result(process):
+    """Waits for a run that `wrk_start` began."""
+    output, errors = process.communicate()
+    requests = re.search(r'(\d+) requests in', output)
+    if not requests:
+        sys.exit(f'wrk failed: {output}{errors}')
+    p99, unit = re.search(r'99%\s+([\d.]+)(us|ms|s|m)', output).groups()
+    bad = re.findall(r'Non-2xx or 3xx responses: (\d+)', output)
+    bad += re.findall(r'(?:connect|read|write|timeout) (\d+)', output)
+    return WrkRun(int(requests.group(1)), float(re.search(r'Requests/sec:\s+([\d.]+)', output).group(1)),
+                  float(p99) * MILLISECONDS[unit], sum(map(int, bad)))
+
+
+class ExactClient:
+    """Keep-alive connections that carry an exact number of requests, one outstanding on each.
+
+    wrk tells requests from connections only roughly: what runs in its last moment is counted by the gateway and not by
+    wrk, and the setting up of 128 connections is spread over few requests where the gateway runs fifty times slower,
+    under valgrind. Here connections exist before the counting begins, and it ends with the last answer.
+    """
+
+    def __init__(self, port, paths, conns):
+        self.requests = [f'GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n'.encode() for path in paths]
+        self.selector = selectors.DefaultSelector()
+        self.idle = collections.deque()
+        self.sent = 0
+        for _ in range(conns):
+            connection = socket.create_connection(('127.0.0.1', port), timeout=ANSWER_SECONDS_MAX)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setblocking(False)
+            self.selector.register(connection, selectors.EVENT_READ, bytearray())
+            self.idle.append(connection)
+
+    def run(self, count):
+        """Sends `count` requests and takes their answers; each must be 200."""
+        to_send, to_receive = count, count
+        while to_send and self.idle:
+            self.send(self.idle.popleft())
+            to_send -= 1
+        while to_receive:
+            ready = self.selector.select(ANSWER_SECONDS_MAX)
+            if not ready:
+                sys.exit(f'{to_receive} of {count} requests were not answered in {ANSWER_SECONDS_MAX} s')
+            for key, _ in ready:
+                if not self.receive(key.fileobj, key.data):
+                    continue
+                to_receive -= 1
+                if to_send:
+                    self.send(key.fileobj)
+                    to_send -= 1
+                else:
+                    self.idle.append(key.fileobj)
+
+    def close(self):
+        for key in list(self.selector.get_map().values()):
+            key.fileobj.close()
+        self.selector.close()
+
+    def send(self, connection):
+        # A hundred bytes into an empty socket buffer: never short.
+        connection.send(self.requests[self.sent % len(self.requests)])
+        self.sent += 1
+
+    def receive(self, connection, buffer):
+        """Whether the answer is complete."""
+        data = connection.recv(1 << 20)
+        if not data:
+            sys.exit('a connection was closed although it was to be kept alive')
+        buffer += data
+        end = buffer.find(b'\r\n\r\n')
+        if end < 0:
+            return False
+        length = CONTENT_LENGTH.search(buffer, 0, end + 2)
+        if not buffer.startswith(b'HTTP/1.1 200') or not length:
+            sys.exit(f'expected 200 with a Content-Length: {bytes(buffer[:end])!r}')
+        if len(buffer) < end + 4 + int(length.group(1)):
+            return False
+        buffer.clear()
+        return True
