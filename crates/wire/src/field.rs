@@ -83,6 +83,8 @@ pub enum Known {
     ContentLength,
     /// `Transfer-Encoding`
     TransferEncoding,
+    /// `Content_Length` or `Transfer_Encoding`, which some servers take for the fields with hyphens
+    FramingAlias,
     /// `Connection`
     Connection,
     /// `Keep-Alive`
@@ -131,11 +133,13 @@ impl Known {
             10 if is(b"keep-alive") => Self::KeepAlive,
             10 if is(b"user-agent") => Self::UserAgent,
             14 if is(b"content-length") => Self::ContentLength,
+            14 if is(b"content_length") => Self::FramingAlias,
             15 if is(b"x-forwarded-for") => Self::XForwardedFor,
             16 if is(b"proxy-connection") => Self::ProxyConnection,
             16 if is(b"x-forwarded-host") || is(b"x-forwarded-port") => Self::XForwardedOther,
             17 if is(b"transfer-encoding") => Self::TransferEncoding,
             17 if is(b"x-forwarded-proto") => Self::XForwardedOther,
+            17 if is(b"transfer_encoding") => Self::FramingAlias,
             _ => Self::Other,
         }
     }

@@ -1,6 +1,7 @@
 //! Request targets: the path as routes see it, and the host without its port.
 
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 
 /// A path in the form that routes are matched against.
 pub type NormalisedPath<'b> = Cow<'b, [u8]>;
@@ -76,9 +77,8 @@ pub fn host_of(authority: &[u8]) -> Option<&[u8]> {
     let (host, port) = if authority.first() == Some(&b'[') {
         let close = memchr::memchr(b']', authority)?;
         let inside = &authority[1..close];
-        let valid =
-            !inside.is_empty() && inside.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
-        valid.then(|| authority.split_at(close + 1))?
+        std::str::from_utf8(inside).ok()?.parse::<Ipv6Addr>().ok()?;
+        authority.split_at(close + 1)
     } else {
         let end = memchr::memchr(b':', authority).unwrap_or(authority.len());
         let (host, port) = authority.split_at(end);
@@ -86,9 +86,18 @@ pub fn host_of(authority: &[u8]) -> Option<&[u8]> {
     };
     match port {
         [] => Some(host),
-        [b':', digits @ ..] => digits.iter().all(u8::is_ascii_digit).then_some(host),
+        [b':', port @ ..] if !host.is_empty() => is_port(port).then_some(host),
         _ => None,
     }
+}
+
+/// `*DIGIT` (RFC 3986 section 3.2.3), at most 65535.
+fn is_port(port: &[u8]) -> bool {
+    let number = port.iter().try_fold(0u32, |sum, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        Some(sum.saturating_mul(10).saturating_add(digit))
+    });
+    number.is_some_and(|number| number <= u32::from(u16::MAX))
 }
 
 /// Bytes of a `reg-name` (RFC 3986 section 3.2.2), percent-escapes excluded.
@@ -147,6 +156,14 @@ mod tests {
             ("user@a", None),
             ("[::1", None),
             ("[]", None),
+            ("[dead]", None),
+            ("[::1%25eth0]", None),
+            ("[::ffff:10.0.0.1]", Some("[::ffff:10.0.0.1]")),
+            (":80", None),
+            ("a:65535", Some("a")),
+            ("a:65536", None),
+            ("a:99999999999999999999", None),
+            ("a:+80", None),
             ("[::1]x", None),
         ] {
             assert_eq!(host_of(authority.as_bytes()), expected.map(str::as_bytes), "{authority}");

@@ -173,16 +173,11 @@ fn trailer_section(bytes: &[u8]) -> Result<Option<usize>, BodyError> {
     let mut slots = [httparse::EMPTY_HEADER; 32];
     match httparse::parse_headers(bytes, &mut slots) {
         Ok(httparse::Status::Complete((length, fields))) => {
-            // The same strictness as in heads: every line ends in CRLF, and none may speak about framing.
+            // The same strictness as in heads: every line ends in CRLF.
             let lines = &bytes[..length];
             let bare = memchr::memchr_iter(b'\n', lines).any(|at| at == 0 || lines[at - 1] != b'\r');
-            let framing = fields.iter().any(|field| {
-                matches!(
-                    Known::classify(field.name.as_bytes()),
-                    Known::ContentLength | Known::TransferEncoding | Known::Host | Known::Connection
-                )
-            });
-            if bare || framing || length > TRAILERS_MAX {
+            let forbidden = fields.iter().any(|field| !may_trail(field.name.as_bytes()));
+            if bare || forbidden || length > TRAILERS_MAX {
                 return Err(BodyError("invalid trailer section"));
             }
             Ok(Some(length))
@@ -190,6 +185,23 @@ fn trailer_section(bytes: &[u8]) -> Result<Option<usize>, BodyError> {
         Ok(httparse::Status::Partial) if bytes.len() <= TRAILERS_MAX => Ok(None),
         _ => Err(BodyError("invalid trailer section")),
     }
+}
+
+/// Whether a trailer field may have this name. Receivers may merge trailers into the head (RFC 9110 section 6.5.2), so
+/// none may say what was checked, chosen or rewritten when the head was read.
+fn may_trail(name: &[u8]) -> bool {
+    const HEAD_ONLY: [&[u8]; 9] = [
+        b"authorization",
+        b"content-encoding",
+        b"content-range",
+        b"content-type",
+        b"cookie",
+        b"proxy-authorization",
+        b"range",
+        b"set-cookie",
+        b"trailer",
+    ];
+    Known::classify(name) == Known::Other && !HEAD_ONLY.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 #[cfg(test)]

@@ -36,9 +36,14 @@ pub struct RequestFacts {
     pub body: BodyLength,
     /// Whether the client wants to keep the connection.
     pub keep_alive: bool,
+    /// Whether `Connection` says `close`; `keep_alive` is false then.
+    closes: bool,
+    /// Whether an `Upgrade` field names HTTP or TLS; `upgrade` is false then.
+    hides: bool,
     /// Whether it waits for `100 Continue`.
     pub expects_continue: bool,
-    /// Whether it asks for another protocol (`Connection: upgrade` with an `Upgrade` field).
+    /// Whether it asks for another protocol (`Connection: upgrade` with an `Upgrade` field) that a tunnel may carry:
+    /// not for another HTTP version or TLS, which would hide further requests from the gateway.
     pub upgrade: bool,
     /// Whether `Connection` names fields to be dropped on the way.
     pub nominates: bool,
@@ -53,6 +58,8 @@ impl Default for RequestFacts {
             http11: true,
             body: BodyLength::None,
             keep_alive: true,
+            closes: false,
+            hides: false,
             expects_continue: false,
             upgrade: false,
             nominates: false,
@@ -72,8 +79,9 @@ pub enum HeadError {
     FieldsTooLarge,
     /// A transfer coding other than `chunked`.
     UnknownCoding,
-    /// `CONNECT`, which is for forward proxies.
-    Connect,
+    /// `CONNECT`, which is for forward proxies, or `TRACE`, which would show the client what the gateway adds. nginx
+    /// refuses both.
+    Method,
     /// A version other than 1.0 and 1.1.
     Version,
     /// An expectation other than `100-continue`.
@@ -86,7 +94,7 @@ impl HeadError {
     pub fn status(self) -> u16 {
         match self {
             Self::Bad(_) => 400,
-            Self::Connect => 405,
+            Self::Method => 405,
             Self::TargetTooLong => 414,
             Self::Expectation => 417,
             Self::FieldsTooLarge => 431,
@@ -103,7 +111,7 @@ impl HeadError {
             Self::TargetTooLong => "request line too long",
             Self::FieldsTooLarge => "request header fields too large",
             Self::UnknownCoding => "unknown transfer coding",
-            Self::Connect => "CONNECT is not supported",
+            Self::Method => "CONNECT and TRACE are not supported",
             Self::Version => "unsupported HTTP version",
             Self::Expectation => "unsupported expectation",
         }
@@ -122,11 +130,12 @@ impl RequestHead {
         let length = match request.parse_with_uninit_headers(bytes, &mut slots) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Self::partial(bytes),
-            Err(error) => return Err(Self::malformed(bytes, error)),
+            Err(httparse::Error::Version) => return Self::other_version(bytes),
+            Err(error) => return Err(Self::malformed(error)),
         };
         // httparse skips empty lines before the request line and takes a bare LF for a line's end; both are refused
         // here except for one CRLF, which RFC 9112 section 2.2 asks servers to ignore.
-        let start = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
+        let start = leading_line(bytes);
         let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version)
         else {
             return Err(HeadError::Bad("incomplete request line"));
@@ -186,6 +195,7 @@ impl RequestHead {
             let known = Known::classify(field.name.as_bytes());
             match known {
                 Known::Other => {}
+                Known::FramingAlias => return Err(HeadError::Bad("framing field spelt with underscores")),
                 Known::Host => {
                     if host.replace(value).is_some() {
                         return Err(HeadError::Bad("more than one Host"));
@@ -220,8 +230,14 @@ impl RequestHead {
     /// Splits the target into authority, path and query (RFC 9112 section 3.2).
     fn read_target(&mut self, bytes: &[u8], host: Option<Span>) -> Result<(), HeadError> {
         let target = self.target.get(bytes);
-        if self.facts.method == Method::Connect {
-            return Err(HeadError::Connect);
+        match self.facts.method {
+            Method::Connect | Method::Trace => return Err(HeadError::Method),
+            // Upstreams that ignore the case would answer `head` without a body and lose step with the gateway. nginx
+            // lets in the same bytes.
+            Method::Other if !self.method_token.get(bytes).iter().all(is_method_byte) => {
+                return Err(HeadError::Bad("invalid method"));
+            }
+            _ => {}
         }
         if host.is_none() && self.facts.http11 {
             return Err(HeadError::Bad("no Host"));
@@ -240,8 +256,16 @@ impl RequestHead {
             if end == 0 {
                 return Err(HeadError::Bad("request target without a host"));
             }
+            // The absolute form wins over `Host`, but a `Host` that is none is refused all the same (RFC 9112 section
+            // 3.2).
+            self.check_authority(bytes)?;
             self.authority = Span::new(from + scheme, from + scheme + end);
-            self.target = Span::new(from + scheme + end, self.target.end());
+            self.target = match rest.get(end) {
+                Some(b'/') => Span::new(from + scheme + end, self.target.end()),
+                // An empty path means `/` (RFC 9110 section 4.2.3): the last slash of the scheme stands for it.
+                None => Span::new(from + scheme - 1, from + scheme),
+                Some(_) => return Err(HeadError::Bad("request target with a query and no path")),
+            };
         }
         let target = self.target.get(bytes);
         if memchr::memchr(b'#', target).is_some() {
@@ -258,12 +282,15 @@ impl RequestHead {
         host_of(self.authority.get(bytes)).map(|_| ()).ok_or(HeadError::Bad("invalid host"))
     }
 
-    /// An incomplete head: wait for more, unless it is too long already or has a line end that will be refused.
+    /// An incomplete head: wait for more, unless it is too long already or will be refused anyhow.
     fn partial(bytes: &[u8]) -> Result<bool, HeadError> {
-        let first_line = memchr::memchr(b'\n', bytes);
-        match first_line {
-            None if bytes.len() > LINE_MAX => Err(HeadError::TargetTooLong),
-            Some(end) if end > LINE_MAX => Err(HeadError::TargetTooLong),
+        let head = &bytes[leading_line(bytes)..];
+        if head.starts_with(b"\n") || head.starts_with(b"\r\n") {
+            return Err(HeadError::Bad("empty line before the request line"));
+        }
+        match memchr::memchr(b'\n', head) {
+            None if head.len() > LINE_MAX => Err(HeadError::TargetTooLong),
+            Some(end) if end >= LINE_MAX => Err(HeadError::TargetTooLong),
             _ if bytes.len() >= HEAD_MAX => Err(HeadError::FieldsTooLarge),
             _ => {
                 let last_line = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
@@ -272,11 +299,28 @@ impl RequestHead {
         }
     }
 
-    fn malformed(bytes: &[u8], error: httparse::Error) -> HeadError {
+    /// A head whose third word is neither `HTTP/1.1` nor `HTTP/1.0`: a version that we don't speak, or garbage. Which
+    /// of them is known when the line is complete.
+    fn other_version(bytes: &[u8]) -> Result<bool, HeadError> {
+        const FORM: &[u8] = b"HTTP/0.0\r\n";
+        let head = &bytes[leading_line(bytes)..];
+        let end = memchr::memchr(b'\n', head).map_or(head.len(), |at| at + 1);
+        let version = head[..end].splitn(3, |byte| *byte == b' ').nth(2).unwrap_or_default();
+        let fits = version.len() <= FORM.len()
+            && version.iter().zip(FORM).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                _ => byte == form,
+            });
+        match fits {
+            true if version.len() == FORM.len() => Err(HeadError::Version),
+            true => Self::partial(bytes),
+            false => Err(HeadError::Bad("invalid HTTP version")),
+        }
+    }
+
+    fn malformed(error: httparse::Error) -> HeadError {
         match error {
             httparse::Error::TooManyHeaders => HeadError::FieldsTooLarge,
-            httparse::Error::Version if version_is_well_formed(bytes) => HeadError::Version,
-            httparse::Error::Version => HeadError::Bad("invalid HTTP version"),
             httparse::Error::HeaderName => HeadError::Bad("invalid header name"),
             httparse::Error::HeaderValue => HeadError::Bad("invalid header value"),
             httparse::Error::NewLine => HeadError::Bad("bare CR"),
@@ -296,6 +340,7 @@ impl RequestFacts {
                 }
                 self.expects_continue = true;
             }
+            Known::Upgrade => self.hides |= names_http(value),
             Known::Te => self.te_trailers |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"trailers")),
             _ => {}
         }
@@ -305,10 +350,9 @@ impl RequestFacts {
     fn note_connection(&mut self, value: &[u8]) {
         for token in tokens(value) {
             if token.eq_ignore_ascii_case(b"close") {
-                self.keep_alive = false;
+                self.closes = true;
             } else if token.eq_ignore_ascii_case(b"keep-alive") {
-                // Wins over HTTP/1.0's default only; `close` wins over it (RFC 9112 section 9.3).
-                self.keep_alive = self.keep_alive || !self.http11;
+                self.keep_alive = true;
             } else if token.eq_ignore_ascii_case(b"upgrade") {
                 self.upgrade = true;
             } else {
@@ -327,7 +371,10 @@ impl RequestFacts {
             (None, false) => BodyLength::None,
         };
         self.expects_continue &= self.http11 && self.body != BodyLength::None;
-        self.upgrade &= self.http11 && fields.iter().any(|f| f.known == Known::Upgrade);
+        self.upgrade &=
+            self.http11 && !self.hides && fields.iter().any(|field| field.known == Known::Upgrade);
+        // `close` wins over `keep-alive`, in whatever order (RFC 9112 section 9.3).
+        self.keep_alive &= !self.closes;
         Ok(())
     }
 }
@@ -384,7 +431,7 @@ pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
-/// A `Content-Length`: digits only, no sign, no list, no overflow.
+/// A `Content-Length`: digits only, no sign, no list, and no more than 63 bits, because many parsers are signed.
 pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     // 19 digits always fit; a longer number is no length of anything real.
     if digits.is_empty() || digits.len() > 19 {
@@ -393,6 +440,29 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     digits
         .iter()
         .try_fold(0u64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
+        .filter(|number| *number <= i64::MAX as u64)
+}
+
+/// Length of the one empty line that may stand before the request line (RFC 9112 section 2.2).
+#[inline]
+fn leading_line(bytes: &[u8]) -> usize {
+    if bytes.starts_with(b"\r\n") { 2 } else { 0 }
+}
+
+/// What nginx lets a method consist of.
+fn is_method_byte(byte: &u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'-' | b'_')
+}
+
+/// Whether an `Upgrade` value names HTTP (`h2c`) or TLS. Behind a tunnel of these no route and no plugin would see the
+/// requests any more.
+fn names_http(value: &[u8]) -> bool {
+    tokens(value).any(|token| {
+        let name = token.split(|byte| *byte == b'/').next().unwrap_or_default().trim_ascii();
+        [&b"h2"[..], b"h2c", b"h3", b"http", b"https", b"tls"]
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other))
+    })
 }
 
 /// What follows `http://` or `https://`, any case.
@@ -401,11 +471,4 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
         let (start, rest) = target.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     })
-}
-
-/// Whether the first line ends in `HTTP/digit.digit`: a version we don't speak, rather than garbage.
-fn version_is_well_formed(bytes: &[u8]) -> bool {
-    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii_end();
-    let Some(version) = line.rsplit(|b| *b == b' ').next() else { return false };
-    matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit())
 }

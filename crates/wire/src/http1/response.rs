@@ -48,6 +48,13 @@ impl Default for ResponseHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseError(pub &'static str);
 
+/// What the fields say about the body and the connection.
+struct Framing {
+    content_length: Option<u64>,
+    chunked: bool,
+    closes: bool,
+}
+
 impl ResponseHead {
     /// Parses the head at the start of `bytes`, the answer to a request with `method`. `Ok(false)`: it is not
     /// complete yet. On an error the contents are unspecified.
@@ -82,7 +89,7 @@ impl ResponseHead {
         if self.fields_start < 2 || bytes[self.fields_start - 2] != b'\r' {
             return Err(ResponseError("upstream sent a bare LF"));
         }
-        let (content_length, chunked) = self.read_fields(bytes, response.headers)?;
+        let Framing { content_length, chunked, closes } = self.read_fields(bytes, response.headers)?;
         self.content_length = content_length;
         self.body = match (content_length, chunked) {
             (Some(_), true) => {
@@ -94,7 +101,14 @@ impl ResponseHead {
             (Some(length), false) => BodyLength::exact(length),
             (None, false) => BodyLength::UntilClose,
         };
-        self.keep_alive &= self.body != BodyLength::UntilClose;
+        let announced = chunked || content_length.is_some_and(|length| length > 0);
+        if status < 200 && announced {
+            return Err(ResponseError("upstream sent an interim response with a body"));
+        }
+        // Such a connection can't be trusted to be where the next response starts: a transfer coding in HTTP/1.0 (RFC
+        // 9112 section 6.1), or a body that a 204 must not have and may yet send.
+        let doubtful = (chunked && version == 0) || (status == 204 && announced);
+        self.keep_alive &= !closes && !doubtful && self.body != BodyLength::UntilClose;
         Ok(true)
     }
 
@@ -102,10 +116,9 @@ impl ResponseHead {
         &mut self,
         bytes: &[u8],
         fields: &[httparse::Header<'_>],
-    ) -> Result<(Option<u64>, bool), ResponseError> {
+    ) -> Result<Framing, ResponseError> {
         let mut line_start = self.fields_start;
-        let mut length = None;
-        let mut chunked = false;
+        let mut framing = Framing { content_length: None, chunked: false, closes: false };
         self.fields.clear();
         for field in fields {
             let name = Span::of(bytes, field.name.as_bytes());
@@ -124,17 +137,17 @@ impl ResponseHead {
                 Known::ContentLength => {
                     let number = decimal(field.value)
                         .ok_or(ResponseError("upstream sent an invalid Content-Length"))?;
-                    if length.replace(number).is_some() {
+                    if framing.content_length.replace(number).is_some() {
                         return Err(ResponseError("upstream sent more than one Content-Length"));
                     }
                 }
                 Known::TransferEncoding => {
-                    if chunked || !field.value.eq_ignore_ascii_case(b"chunked") {
+                    if framing.chunked || !field.value.eq_ignore_ascii_case(b"chunked") {
                         return Err(ResponseError("upstream sent an unknown Transfer-Encoding"));
                     }
-                    chunked = true;
+                    framing.chunked = true;
                 }
-                Known::Connection => self.note_connection(field.value),
+                Known::Connection => framing.closes |= self.note_connection(field.value),
                 _ => {}
             }
             let line_end = u32::try_from(line_start).unwrap_or(u32::MAX);
@@ -143,19 +156,22 @@ impl ResponseHead {
         if bytes.get(line_start..self.length) != Some(b"\r\n") {
             return Err(ResponseError("upstream sent a bare LF"));
         }
-        Ok((length, chunked))
+        Ok(framing)
     }
 
-    fn note_connection(&mut self, value: &[u8]) {
+    /// Takes note of a `Connection` field; true if it says `close`, which wins over every `keep-alive`.
+    fn note_connection(&mut self, value: &[u8]) -> bool {
+        let mut closes = false;
         for token in tokens(value) {
             if token.eq_ignore_ascii_case(b"close") {
-                self.keep_alive = false;
+                closes = true;
             } else if token.eq_ignore_ascii_case(b"keep-alive") {
                 self.keep_alive = true;
             } else if !token.eq_ignore_ascii_case(b"upgrade") {
                 self.nominates = true;
             }
         }
+        closes
     }
 
     /// The value of the first field called `name` (any case).
