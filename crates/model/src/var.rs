@@ -192,14 +192,16 @@ pub trait VarSource {
     }
 }
 
-/// Text with variables in it: `$remote_addr ${http_x_real_ip}`; `\$` is a dollar sign.
+/// Text with variables in it: `$remote_addr ${http_x_real_ip}`; `\$` is a dollar sign, and `${http_count ?? 2}` is 2
+/// where the variable is absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Var(Var),
+    /// With what stands for it where it is absent.
+    Var(Var, Option<String>),
 }
 
 impl Template {
@@ -225,7 +227,11 @@ impl Template {
                 if !plain.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut plain)));
                 }
-                parts.push(Part::Var(Var::parse(name)));
+                let (name, fallback) = match name.split_once("??") {
+                    Some((name, fallback)) => (name.trim_end(), Some(fallback.trim_start().to_owned())),
+                    None => (name, None),
+                };
+                parts.push(Part::Var(Var::parse(name), fallback));
             }
             rest = tail;
         }
@@ -239,22 +245,24 @@ impl Template {
     /// The variable's name at the start of `after` (bare or in braces), and what follows it.
     fn name(after: &str) -> (&str, &str) {
         if let Some((name, tail)) = after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
-            return (name, tail);
+            return (name.trim(), tail);
         }
         let end =
             after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(after.len());
         after.split_at(end)
     }
 
-    /// Appends the text with the variables' values to `out` and says how many variables had one; absent ones leave
-    /// nothing.
+    /// Appends the text with the variables' values to `out` and says how many variables had one or a fallback; absent
+    /// ones leave nothing.
     pub fn render(&self, source: &dyn VarSource, out: &mut Vec<u8>) -> usize {
         let mut resolved = 0;
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Var(var) => {
-                    if let Some(value) = source.var(var) {
+                Part::Var(var, fallback) => {
+                    let value =
+                        source.var(var).or(fallback.as_deref().map(|text| Cow::Borrowed(text.as_bytes())));
+                    if let Some(value) = value {
                         out.extend_from_slice(&value);
                         resolved += 1;
                     }
@@ -288,6 +296,7 @@ mod tests {
             ("$arg_none-", "-", 0),
             (r"\$5 and $", "$5 and $", 0),
             ("plain", "plain", 0),
+            ("${ http_count ?? 2 }-${remote_addr ?? none}", "2-127.0.0.1", 2),
         ] {
             let mut out = Vec::new();
             assert_eq!(Template::parse(text).render(&Fixed, &mut out), count, "{text}");

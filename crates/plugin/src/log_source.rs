@@ -1,4 +1,4 @@
-//! An exchange as the access log sees it.
+//! What the access log asks of an exchange.
 
 use crate::Exchange;
 use observe::access_log::{LogHeader, LogSource, UpstreamFields};
@@ -11,15 +11,12 @@ impl LogSource for Exchange<'_> {
     }
 
     fn request_line(&self) -> [&[u8]; 3] {
-        let head = self.request.view.head;
-        if head.method_token.is_empty() {
+        // A refused head has no request line.
+        if self.request.view.head.method_token.is_empty() {
             return [b"", b"", b""];
         }
-        [
-            self.request.method(),
-            self.request.target(),
-            if head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" },
-        ]
+        let version: &[u8] = if self.request.view.head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" };
+        [self.request.method(), self.request.target(), version]
     }
 
     fn status(&self) -> u16 {
@@ -43,24 +40,48 @@ impl LogSource for Exchange<'_> {
     }
 
     fn header(&self, header: LogHeader) -> Option<&[u8]> {
-        self.request.known(match header {
+        let known = match header {
             LogHeader::Host => Known::Host,
             LogHeader::Referer => Known::Referer,
             LogHeader::UserAgent => Known::UserAgent,
-        })
+        };
+        self.request.known(known)
     }
 
     fn upstream(&self) -> UpstreamFields<'_> {
+        let upstream = &self.upstream;
         UpstreamFields {
-            addr: self.upstream.addr().as_bytes(),
-            status: self.upstream.status,
-            response_time: self.upstream.time,
-            scheme: self.upstream.scheme.as_bytes(),
-            host: match self.upstream.host.as_deref() {
+            addr: upstream.addr().as_bytes(),
+            status: upstream.status,
+            response_time: upstream.time,
+            // APISIX's variable says `http` before an upstream is asked.
+            scheme: if upstream.scheme.is_empty() { b"http" } else { upstream.scheme.as_bytes() },
+            host: match &upstream.host {
                 Some(host) => Some(host.as_bytes()),
                 None => self.request.known(Known::Host),
             },
             uri: self.request.edits.as_ref().and_then(|edits| edits.target.as_deref()).unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::Bench;
+
+    #[test]
+    fn a_request_that_asked_no_upstream_says_so() {
+        let bench = Bench::new("GET /a?b=c\nHost: A.com:9080\nReferer: http://b.com/");
+        let exchange = bench.exchange();
+        assert_eq!(exchange.request_line(), [&b"GET"[..], b"/a?b=c", b"HTTP/1.1"]);
+        assert_eq!(exchange.header(LogHeader::Referer), Some(&b"http://b.com/"[..]));
+        assert_eq!(exchange.header(LogHeader::UserAgent), None);
+        let upstream = exchange.upstream();
+        assert_eq!((upstream.addr, upstream.status, upstream.response_time), (&b""[..], 0, None));
+        assert_eq!(
+            (upstream.scheme, upstream.host, upstream.uri),
+            (&b"http"[..], Some(&b"A.com:9080"[..]), &b""[..])
+        );
     }
 }

@@ -1,0 +1,104 @@
+//! What a user writes.
+
+use model::ConfigError;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::fmt;
+
+/// The configuration, defaults filled in by the schema. Its JSON Schema is written out in `schema.rs`: what depends on
+/// what (`count` or `rules`, Redis by policy) is beyond what a type can say.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Config {
+    pub(super) count: Option<AmountConfig>,
+    pub(super) time_window: Option<AmountConfig>,
+    pub(super) window_type: WindowType,
+    pub(super) rules: Option<Vec<RuleConfig>>,
+    pub(super) group: Option<String>,
+    pub(super) key: String,
+    pub(super) key_type: KeyType,
+    pub(super) rejected_code: u16,
+    pub(super) rejected_msg: Option<String>,
+    pub(super) policy: Policy,
+    pub(super) allow_degradation: bool,
+    pub(super) show_limit_quota_header: bool,
+}
+
+/// A number, or text that variables make one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum AmountConfig {
+    Integer(u64),
+    Float(f64),
+    Text(String),
+}
+
+/// One of `rules`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct RuleConfig {
+    pub(super) count: AmountConfig,
+    pub(super) time_window: AmountConfig,
+    pub(super) key: String,
+    pub(super) header_prefix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WindowType {
+    Fixed,
+    Sliding,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum KeyType {
+    Var,
+    VarCombination,
+    Constant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Policy {
+    Local,
+    Redis,
+    RedisCluster,
+    RedisSentinel,
+}
+
+impl Config {
+    /// What the schema can't say. The messages are APISIX's.
+    pub(super) fn check(&self) -> Result<(), Vec<ConfigError>> {
+        let rules = self.rules.as_deref().unwrap_or_default();
+        let mut errors = Vec::new();
+        if self.rules.is_some() && (self.count.is_some() || self.time_window.is_some()) {
+            let message = "count/time_window and rules cannot be specified at the same time";
+            errors.push(ConfigError::new("/rules", message));
+        }
+        if self.rules.is_some() && self.group.is_some() {
+            errors.push(ConfigError::new("/group", "group and rules cannot be specified at the same time"));
+        }
+        let mut keys = HashSet::new();
+        for (at, rule) in rules.iter().enumerate() {
+            if !keys.insert(&rule.key) {
+                let message = format!("duplicate key '{}' in rules", rule.key);
+                errors.push(ConfigError::new(format!("/rules/{at}/key"), message));
+            }
+            if rule.header_prefix.as_ref().is_some_and(|prefix| !super::headers::is_token(prefix)) {
+                let message = "must be letters, digits and dashes: it becomes part of a header's name";
+                errors.push(ConfigError::new(format!("/rules/{at}/header_prefix"), message));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Redis => "redis",
+            Self::RedisCluster => "redis-cluster",
+            Self::RedisSentinel => "redis-sentinel",
+        })
+    }
+}

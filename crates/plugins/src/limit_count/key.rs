@@ -1,0 +1,51 @@
+//! What requests are counted by.
+
+use super::config::KeyType;
+use model::var::{Template, Var, VarSource};
+use plugin::Exchange;
+use std::borrow::Cow;
+
+/// A key, compiled.
+pub(super) enum Key {
+    /// `remote_addr`, what nearly everyone counts by: the connection has it as text.
+    RemoteAddr,
+    Var(Var),
+    /// Text with variables; absent where none of them has a value.
+    Template(Template),
+    Constant(Box<[u8]>),
+}
+
+impl Key {
+    pub(super) fn compile(key_type: KeyType, key: &str) -> Self {
+        match key_type {
+            KeyType::Constant => Self::Constant(key.as_bytes().into()),
+            KeyType::VarCombination => Self::template(key),
+            KeyType::Var => match Var::parse(key) {
+                Var::RemoteAddr => Self::RemoteAddr,
+                var => Self::Var(var),
+            },
+        }
+    }
+
+    pub(super) fn template(key: &str) -> Self {
+        Self::Template(Template::parse(key))
+    }
+
+    /// The key of this request, the client's address where it has none.
+    pub(super) fn or_remote_addr<'e>(&'e self, exchange: &'e Exchange<'_>) -> Cow<'e, [u8]> {
+        let own = match self {
+            Self::RemoteAddr => None,
+            Self::Var(var) => exchange.var(var),
+            Self::Template(_) => self.resolved(exchange).map(Cow::Owned),
+            Self::Constant(text) => Some(Cow::Borrowed(&**text)),
+        };
+        own.unwrap_or(Cow::Borrowed(exchange.client.ip_text.as_bytes()))
+    }
+
+    /// The text of a template of which at least one variable has a value.
+    pub(super) fn resolved(&self, exchange: &Exchange<'_>) -> Option<Vec<u8>> {
+        let Self::Template(template) = self else { return None };
+        let mut text = Vec::new();
+        (template.render(exchange, &mut text) > 0).then_some(text)
+    }
+}

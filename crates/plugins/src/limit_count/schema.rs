@@ -1,0 +1,167 @@
+//! The JSON Schemas, equal to APISIX's in what they accept, refuse and fill in.
+
+use serde_json::{Value, json};
+
+/// The configuration's.
+pub(super) fn config() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "count": described("Requests allowed per window; text with variables is read per request.", amount()),
+            "time_window": described("The window's length in seconds; text as with `count`.", amount()),
+            "window_type": {
+                "description": "Windows that begin with a key's first request, or that slide with the clock.",
+                "type": "string", "enum": ["fixed", "sliding"], "default": "fixed"
+            },
+            "rules": {
+                "description": "Several limits instead of one; each applies where its key has a value.",
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "count": amount(),
+                        "time_window": amount(),
+                        "key": {"type": "string", "description": "Text with variables: `${http_company}`."},
+                        "header_prefix": {"type": "string", "description": "prefix for rate limit headers"}
+                    },
+                    "required": ["count", "time_window", "key"]
+                }
+            },
+            "group": {"type": "string", "description": "Equal configurations with one name share their counters."},
+            "key": {
+                "description": "What requests are counted by; the client's address where it has no value.",
+                "type": "string", "default": "remote_addr"
+            },
+            "key_type": {
+                "description": "Whether `key` is a variable's name, text with variables, or the key itself.",
+                "type": "string", "enum": ["var", "var_combination", "constant"], "default": "var"
+            },
+            "rejected_code": {
+                "description": "The status of the answer to requests beyond the limit.",
+                "type": "integer", "minimum": 200, "maximum": 599, "default": 503
+            },
+            "rejected_msg": {
+                "description": "Its `error_msg`.", "type": "string", "minLength": 1
+            },
+            "policy": {
+                "description": "Where counters are kept; only `local` works in this release.",
+                "type": "string", "enum": ["local", "redis", "redis-cluster", "redis-sentinel"], "default": "local"
+            },
+            "allow_degradation": {
+                "description": "Let requests pass that can't be counted.", "type": "boolean", "default": false
+            },
+            "show_limit_quota_header": {
+                "description": "Tell clients in headers where they stand.", "type": "boolean", "default": true
+            },
+            "sync_interval": {"type": "number", "default": -1}
+        },
+        // APISIX's second branch is `rules` alone. Here both at once pass, so that compiling can say what is wrong with
+        // that in APISIX's words.
+        "oneOf": [
+            {"required": ["count", "time_window"]},
+            {"required": ["rules"], "not": {"required": ["count", "time_window"]}}
+        ],
+        "if": policy_is("redis"),
+        "then": redis(),
+        "else": {
+            "if": policy_is("redis-cluster"),
+            "then": redis_cluster(),
+            "else": {"if": policy_is("redis-sentinel"), "then": redis_sentinel()}
+        },
+        "encrypt_fields": ["redis_password", "sentinel_password"]
+    })
+}
+
+/// The metadata's.
+pub(super) fn metadata() -> Value {
+    // Stricter than APISIX, whose any string could end a response's head.
+    let name = |default: &str| json!({"type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", "default": default});
+    json!({
+        "type": "object",
+        "properties": {
+            "limit_header": name("X-RateLimit-Limit"),
+            "remaining_header": name("X-RateLimit-Remaining"),
+            "reset_header": name("X-RateLimit-Reset")
+        }
+    })
+}
+
+fn amount() -> Value {
+    json!({"oneOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string"}]})
+}
+
+fn described(description: &str, mut schema: Value) -> Value {
+    schema["description"] = Value::from(description);
+    schema
+}
+
+fn policy_is(policy: &str) -> Value {
+    json!({"properties": {"policy": {"enum": [policy]}}})
+}
+
+fn redis() -> Value {
+    json!({
+        "properties": {
+            "redis_host": {"type": "string", "minLength": 2},
+            "redis_port": {"type": "integer", "minimum": 1, "default": 6379},
+            "redis_username": {"type": "string", "minLength": 1},
+            "redis_password": {"type": "string", "minLength": 0},
+            "redis_database": {"type": "integer", "minimum": 0, "default": 0},
+            "redis_timeout": {"type": "integer", "minimum": 1, "default": 1000},
+            "redis_ssl": {"type": "boolean", "default": false},
+            "redis_ssl_verify": {"type": "boolean", "default": false},
+            "redis_keepalive_timeout": {"type": "integer", "minimum": 1000, "default": 10000},
+            "redis_keepalive_pool": {"type": "integer", "minimum": 1, "default": 100}
+        },
+        "required": ["redis_host"]
+    })
+}
+
+fn redis_cluster() -> Value {
+    json!({
+        "properties": {
+            "redis_cluster_nodes": {
+                "type": "array", "minItems": 1, "items": {"type": "string", "minLength": 2, "maxLength": 100}
+            },
+            "redis_password": {"type": "string", "minLength": 0},
+            "redis_timeout": {"type": "integer", "minimum": 1, "default": 1000},
+            "redis_cluster_name": {"type": "string"},
+            "redis_cluster_ssl": {"type": "boolean", "default": false},
+            "redis_cluster_ssl_verify": {"type": "boolean", "default": false},
+            "redis_keepalive_timeout": {"type": "integer", "minimum": 1000, "default": 10000},
+            "redis_keepalive_pool": {"type": "integer", "minimum": 1, "default": 100}
+        },
+        "required": ["redis_cluster_nodes", "redis_cluster_name"]
+    })
+}
+
+fn redis_sentinel() -> Value {
+    json!({
+        "properties": {
+            "redis_sentinels": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "host": {"type": "string", "minLength": 2},
+                        "port": {"type": "integer", "minimum": 1, "maximum": 65535}
+                    },
+                    "required": ["host", "port"],
+                    "additionalProperties": false
+                }
+            },
+            "redis_master_name": {"type": "string", "minLength": 1},
+            "redis_role": {"type": "string", "enum": ["master", "slave"], "default": "master"},
+            "redis_connect_timeout": {"type": "integer", "minimum": 1, "default": 1000},
+            "redis_read_timeout": {"type": "integer", "minimum": 1, "default": 1000},
+            "redis_keepalive_timeout": {"type": "integer", "minimum": 1, "default": 60000},
+            "redis_database": {"type": "integer", "minimum": 0, "default": 0},
+            "redis_username": {"type": "string", "minLength": 1},
+            "redis_password": {"type": "string", "minLength": 0},
+            "sentinel_username": {"type": "string", "minLength": 1},
+            "sentinel_password": {"type": "string", "minLength": 0}
+        },
+        "required": ["redis_sentinels", "redis_master_name"]
+    })
+}

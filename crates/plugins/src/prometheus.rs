@@ -1,0 +1,281 @@
+//! Counts requests, their latency and their bytes, for Prometheus to collect.
+//!
+//! ## When to use
+//! To see per route, service, consumer and upstream node how many requests ended in which status, how long they took
+//! in all, in the upstream and in the gateway, and how many bytes they moved. Usually set once, as a global rule. The
+//! figures are served at `plugin_attr.prometheus.export_addr` (127.0.0.1:9091) under `/apisix/prometheus/metrics`, with
+//! APISIX's names and labels.
+//!
+//! ## Example
+//! ```json
+//! {
+//!     "prometheus": {
+//!         "prefer_name": true
+//!     }
+//! }
+//! ```
+//! With this as the plugin's metadata, upstream nodes don't get series of their own:
+//! `{"disabled_labels": {"http_status": ["node"], "http_latency": ["node"], "bandwidth": ["node"]}}`.
+//!
+//! ## Differences from APISIX
+//! - Latencies are measured in microseconds instead of milliseconds, so sums have decimals.
+//! - Each metric has at most 10,000 series; what is beyond is counted in one series whose labels say `overflow`, and in
+//!   `apisix_metric_series_overflow_total`.
+//! - There are no shared dictionaries and so no `apisix_shared_dict_` metrics. Those of language models, of caches for
+//!   them and of streams come with these features.
+//! - `extra_labels` and `expire` of `plugin_attr.prometheus.metrics` are not read.
+
+use model::ConfigError;
+use observe::Metrics;
+use observe::metrics::{DisabledLabels, HttpLabels, HttpSample, Metric};
+use plugin::{CompileContext, Exchange, OnLog, Plugin, PluginDef, schema_of};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef = PluginDef::new::<Prometheus>("prometheus", 500).prefer_route().on_log().build();
+
+/// What a user writes.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Show the names of routes and services instead of their ids.
+    #[serde(default)]
+    pub prefer_name: bool,
+}
+
+/// The compiled form.
+pub struct Prometheus {
+    metrics: Arc<Metrics>,
+    prefer_name: bool,
+    disabled: DisabledLabels,
+}
+
+/// The metrics that have labels to disable, and these labels. Beside those we keep, APISIX's others are named: a
+/// metadata document that it takes is taken here.
+const DISABLEABLE: &[(&str, &[&str])] = &[
+    ("http_status", Metric::HttpStatus.labels()),
+    ("http_latency", Metric::HttpLatency.labels()),
+    ("bandwidth", Metric::Bandwidth.labels()),
+    ("llm_latency", LLM_TYPED),
+    ("llm_prompt_tokens", LLM),
+    ("llm_completion_tokens", LLM),
+    ("llm_active_connections", LLM_ACTIVE),
+    ("llm_prompt_tokens_dist", LLM),
+    ("llm_completion_tokens_dist", LLM),
+    ("ai_cache_hits_total", AI_CACHE_HITS),
+    ("ai_cache_misses_total", AI_CACHE),
+    ("ai_cache_bypasses_total", AI_CACHE),
+    ("ai_cache_embedding_latency", AI_CACHE),
+];
+
+/// Labels that make a series what it is and can't be disabled.
+const STRUCTURAL: [&str; 3] = ["code", "type", "layer"];
+
+const LLM: &[&str] =
+    &["route_id", "service_id", "consumer", "node", "request_type", "request_llm_model", "llm_model"];
+const LLM_TYPED: &[&str] =
+    &["type", "route_id", "service_id", "consumer", "node", "request_type", "request_llm_model", "llm_model"];
+#[rustfmt::skip]
+const LLM_ACTIVE: &[&str] = &[
+    "route", "route_id", "matched_uri", "matched_host", "service", "service_id", "consumer", "node", "request_type",
+    "request_llm_model", "llm_model",
+];
+#[rustfmt::skip]
+const AI_CACHE: &[&str] = &[
+    "route", "route_id", "service", "service_id", "consumer", "node", "request_type", "request_llm_model", "llm_model",
+];
+#[rustfmt::skip]
+const AI_CACHE_HITS: &[&str] = &[
+    "layer", "route", "route_id", "service", "service_id", "consumer", "node", "request_type", "request_llm_model",
+    "llm_model",
+];
+
+impl Plugin for Prometheus {
+    type Config = Config;
+
+    fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        Ok(Self {
+            metrics: cx.shared.get(),
+            prefer_name: config.prefer_name,
+            disabled: disabled_labels(cx.metadata),
+        })
+    }
+
+    fn schema() -> Value {
+        schema_of::<Config>()
+    }
+
+    fn metadata_schema() -> Option<Value> {
+        let properties: Map<String, Value> = DISABLEABLE
+            .iter()
+            .map(|(metric, labels)| {
+                let labels: Vec<_> = labels.iter().filter(|label| !STRUCTURAL.contains(label)).collect();
+                ((*metric).to_owned(), json!({"type": "array", "items": {"type": "string", "enum": labels}}))
+            })
+            .collect();
+        Some(json!({
+            "type": "object",
+            "properties": {
+                "disabled_labels": {
+                    "description": "By metric, the labels whose values are left empty.",
+                    "type": "object",
+                    "properties": properties,
+                    "additionalProperties": false
+                }
+            }
+        }))
+    }
+}
+
+/// The metadata's `disabled_labels`, of the metrics there are.
+fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
+    let mut disabled = DisabledLabels::default();
+    for metric in [Metric::HttpStatus, Metric::HttpLatency, Metric::Bandwidth] {
+        let labels =
+            metadata.and_then(|metadata| metadata.get("disabled_labels")?.get(metric.name())?.as_array());
+        for label in labels.into_iter().flatten().filter_map(Value::as_str) {
+            disabled.disable(metric, label);
+        }
+    }
+    disabled
+}
+
+impl OnLog for Prometheus {
+    fn log(&self, exchange: &Exchange<'_>) {
+        let (route, service) = exchange.route.map_or(("", ""), |route| {
+            let named = |name: &'_ str| self.prefer_name && !name.is_empty();
+            (
+                if named(&route.name) { route.name.as_str() } else { &route.id },
+                if named(&route.service_name) { &route.service_name } else { &route.service_id },
+            )
+        });
+        let labels = HttpLabels {
+            code: exchange.status,
+            response_source: exchange.source.as_str(),
+            route,
+            service,
+            consumer: exchange.consumer.as_ref().map_or("", |consumer| &consumer.name),
+            node: exchange.upstream.ip(),
+            matched_uri: exchange.matched_uri,
+            matched_host: exchange.matched_host,
+        };
+        let sample = HttpSample {
+            request_us: micros(exchange.timing.total),
+            upstream_us: exchange.upstream.time.map(micros),
+            ingress_bytes: exchange.timing.request_bytes,
+            egress_bytes: exchange.timing.sent_bytes,
+        };
+        self.metrics.record_http(exchange.worker, &labels, self.disabled, &sample);
+    }
+}
+
+/// Microseconds without the 128-bit arithmetic of `as_micros`.
+#[inline]
+fn micros(time: Duration) -> u64 {
+    time.as_secs() * 1_000_000 + u64::from(time.subsec_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plugin::testkit::{self, Bench};
+    use plugin::{Chain, ConsumerInfo, Parent, Registry, ResponseSource, RouteInfo};
+
+    fn registry() -> Registry {
+        Registry::new(&[&DEF], Map::new()).expect("a valid schema")
+    }
+
+    /// Logs one request and shows the lines that begin with `start`.
+    fn logged(
+        registry: &Registry,
+        chain: &Chain,
+        start: &str,
+        change: impl FnOnce(&mut Exchange<'_>),
+    ) -> Vec<String> {
+        let bench = Bench::new("GET /hello").on_route(RouteInfo {
+            id: "1".to_owned(),
+            name: "hello".to_owned(),
+            service_id: "s1".to_owned(),
+            ..RouteInfo::default()
+        });
+        let mut exchange = bench.exchange();
+        exchange.status = 200;
+        change(&mut exchange);
+        for step in &chain.log {
+            step.hook.log(&exchange);
+        }
+        let text = observe::exposition(&registry.shared.get::<Metrics>());
+        text.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_proxied_request_is_counted_under_its_route_and_node() {
+        let registry = registry();
+        let chain = testkit::chain(&registry, &json!({"prometheus": {}})).expect("valid");
+        let lines = logged(&registry, &chain, "apisix_http_status", |exchange| {
+            exchange.upstream.addr = Some("10.0.0.9:80".into());
+            exchange.upstream.ip_len = "10.0.0.9".len();
+            exchange.source = ResponseSource::Upstream;
+            exchange.consumer =
+                Some(Arc::new(ConsumerInfo { name: "jack".to_owned(), ..Default::default() }));
+        });
+        let expected = r#"apisix_http_status{code="200",route="1",matched_uri="/*",matched_host="",service="s1",consumer="jack",node="10.0.0.9",request_type="traditional_http",request_llm_model="",llm_model="",response_source="upstream"} 1"#;
+        assert_eq!(lines, [expected]);
+    }
+
+    #[test]
+    fn names_stand_for_ids_where_asked_and_there() {
+        let registry = registry();
+        let chain = testkit::chain(&registry, &json!({"prometheus": {"prefer_name": true}})).expect("valid");
+        let lines = logged(&registry, &chain, "apisix_bandwidth", |_| {});
+        assert!(lines.iter().all(|line| line.contains(r#"route="hello",service="s1""#)), "{lines:?}");
+    }
+
+    #[test]
+    fn a_request_that_matched_no_route_has_empty_labels() {
+        let registry = registry();
+        let chain = testkit::chain(&registry, &json!({"prometheus": {}})).expect("valid");
+        let lines = logged(&registry, &chain, "apisix_http_status", |exchange| {
+            exchange.route = None;
+            exchange.matched_uri = "";
+            exchange.status = 404;
+        });
+        assert!(
+            lines[0].starts_with(r#"apisix_http_status{code="404",route="",matched_uri="""#),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn metadata_disables_labels() {
+        let registry = registry();
+        let metadata =
+            json!({"disabled_labels": {"http_status": ["route", "node"], "llm_latency": ["node"]}});
+        assert!(registry.check_metadata("prometheus", &metadata).is_some_and(|report| report.is_ok()));
+        let parent = Parent { resource_key: "/routes/1", config_version: 1 };
+        let compiled =
+            registry.compile_one("prometheus", &json!({}), Some(&metadata), parent).expect("valid");
+        let lines = logged(&registry, &Chain::new(vec![compiled]), "apisix_", |_| {});
+        let of = |start: &str| lines.iter().find(|line| line.starts_with(start)).cloned().unwrap_or_default();
+        assert!(of("apisix_http_status").contains(r#"route="",matched_uri="/*""#), "{lines:?}");
+        assert!(of("apisix_bandwidth").contains(r#"route="1""#), "{lines:?}");
+    }
+
+    #[test]
+    fn structural_labels_and_unknown_metrics_are_refused() {
+        let registry = registry();
+        for metadata in [
+            json!({"disabled_labels": {"http_status": ["code"]}}),
+            json!({"disabled_labels": {"http_latency": ["type"]}}),
+            json!({"disabled_labels": {"ai_cache_hits_total": ["layer"]}}),
+            json!({"disabled_labels": {"unknown": ["node"]}}),
+        ] {
+            let report = registry.check_metadata("prometheus", &metadata).expect("known");
+            assert!(!report.is_ok(), "{metadata}");
+        }
+        assert!(testkit::chain(&registry, &json!({"prometheus": {"prefer_name": "yes"}})).is_err());
+    }
+}

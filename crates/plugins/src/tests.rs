@@ -1,0 +1,83 @@
+//! What holds for every plugin.
+
+use super::ALL;
+use plugin::Registry;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const HEADINGS: [&str; 3] = ["## When to use", "## Example", "## Differences from APISIX"];
+
+fn registry() -> Registry {
+    Registry::new(ALL, serde_json::Map::new()).expect("every schema is one")
+}
+
+/// The module documentation of the plugin's file, which is named after it.
+fn documentation(name: &str) -> String {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src").join(name.replace('-', "_"));
+    let text = std::fs::read_to_string(source.with_extension("rs"))
+        .or_else(|_| std::fs::read_to_string(source.join("mod.rs")))
+        .unwrap_or_else(|error| panic!("the file of {name}: {error}"));
+    let documentation = text.lines().map_while(|line| line.strip_prefix("//!"));
+    documentation.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn plugins_are_listed_in_alphabetical_order_and_once() {
+    assert!(ALL.windows(2).all(|pair| pair[0].name < pair[1].name));
+}
+
+#[test]
+fn every_plugin_has_a_file_of_its_name_that_documents_it() {
+    for def in ALL {
+        let documentation = documentation(def.name);
+        let mut after = 0;
+        for heading in HEADINGS {
+            let at = documentation.find(heading);
+            let at = at.unwrap_or_else(|| panic!("{}: no `{heading}`", def.name));
+            assert!(at >= after, "{}: `{heading}` stands too early", def.name);
+            after = at;
+        }
+        assert!(!documentation.starts_with("##"), "{}: begins with what it does, in a sentence", def.name);
+    }
+}
+
+#[test]
+fn every_documented_example_is_accepted() {
+    let registry = registry();
+    for def in ALL {
+        let documentation = documentation(def.name);
+        let (_, example) =
+            documentation.split_once("```json\n").unwrap_or_else(|| panic!("{}: no example", def.name));
+        let (example, _) = example.split_once("```").expect("the example ends");
+        let example: Value = serde_json::from_str(example).expect("the example is JSON");
+        let plugins = example.as_object().expect("the example is a `plugins` object");
+        assert!(plugins.contains_key(def.name), "{}: the example is about it", def.name);
+        assert_eq!(registry.check(plugins), [], "{}", def.name);
+    }
+}
+
+#[test]
+fn every_mistake_has_a_path() {
+    let registry = registry();
+    for def in ALL {
+        for mistake in
+            [json!({"_meta": {"priority": "high"}}), json!({"_meta": {"filter": [["a"]]}}), json!("text")]
+        {
+            let plugins = json!({def.name: mistake});
+            let errors = registry.check(plugins.as_object().expect("an object"));
+            assert!(!errors.is_empty(), "{}: {mistake}", def.name);
+            let start = format!("/{}", def.name);
+            assert!(errors.iter().all(|error| error.path.starts_with(&start)), "{}: {errors:?}", def.name);
+        }
+    }
+}
+
+#[test]
+fn every_plugin_takes_the_injected_members() {
+    for def in ALL {
+        let schema = registry();
+        let schema = schema.schema(def.name).expect("registered");
+        assert!(schema.pointer("/properties/_meta/properties/disable").is_some(), "{}", def.name);
+        assert!(registry().metadata_schema(def.name).is_some(), "{}", def.name);
+    }
+}
