@@ -1,1 +1,93 @@
-//! (in progress)
+//! The Admin API: a function from request to response over the store, with APISIX's paths, bodies and words.
+//!
+//! [`Admin::handle`] has no sockets: [`serve`] puts it behind a listener of its own, and the engine calls it where the
+//! quick start answers on the data port. A refused request changes nothing; an acknowledged write is durable, and
+//! the workers have it before the answer leaves (for at most [`AdminSettings::apply_wait`]).
+//!
+//! Where APISIX's answer is an error page or a Lua stack, or where two writers race, ours is better defined; the
+//! differences stand at the top of the file that makes them.
+
+mod args;
+mod auth;
+mod batch;
+mod checks;
+mod delete;
+mod dispatch;
+mod identity;
+mod list;
+mod merge;
+mod mistakes;
+mod paging;
+mod patch;
+mod plugin_checks;
+mod references;
+mod request;
+mod respond;
+mod schema_routes;
+mod server;
+mod settings;
+mod shape;
+mod write;
+
+pub use request::AdminRequest;
+pub use respond::AdminResponse;
+pub use server::serve;
+pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
+
+use std::sync::Arc;
+use store::Store;
+use tokio::sync::{RwLock, watch};
+
+/// The Admin API.
+pub struct Admin {
+    store: Arc<dyn Store>,
+    registry: Arc<plugin::Registry>,
+    settings: AdminSettings,
+    /// The revision that the workers have.
+    applied: watch::Receiver<u64>,
+    /// Writes that may create a reference hold it shared, from the check that the other resource exists to the
+    /// commit; what may break one (a deletion, a global rule's conflict) holds it alone. Writes thus still meet in
+    /// one commit of the store.
+    references: RwLock<()>,
+}
+
+impl Admin {
+    /// An Admin API over `store`. `applied` tells the revision that the workers have.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        registry: Arc<plugin::Registry>,
+        settings: AdminSettings,
+        applied: watch::Receiver<u64>,
+    ) -> Self {
+        Self { store, registry, settings, applied, references: RwLock::new(()) }
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub fn settings(&self) -> &AdminSettings {
+        &self.settings
+    }
+
+    /// Answers one request. Runs on a tokio runtime with time; never panics, whatever the request.
+    pub async fn handle(&self, request: AdminRequest) -> AdminResponse {
+        Box::pin(dispatch::answer(self, &request)).await
+    }
+
+    /// Waits until the workers have `revision`, for a bounded time.
+    async fn wait_applied(&self, revision: u64) {
+        let mut applied = self.applied.clone();
+        let reached =
+            tokio::time::timeout(self.settings.apply_wait, applied.wait_for(|applied| *applied >= revision))
+                .await;
+        if !matches!(reached, Ok(Ok(_))) {
+            tracing::warn!(revision, "answered a write that the workers have not taken yet");
+        }
+    }
+}
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admin").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

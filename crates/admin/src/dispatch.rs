@@ -1,0 +1,168 @@
+//! From path and method to the answer, with the headers that every answer has.
+
+use crate::args::Args;
+use crate::respond::Answer;
+use crate::{Admin, AdminRequest, AdminResponse, auth, batch, delete, list, patch, schema_routes, write};
+use model::Kind;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// One request for a resource, taken apart.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// The kind of resource.
+    pub kind: Kind,
+    /// The id in the path.
+    pub id: Option<&'a str>,
+    /// What follows the id.
+    pub sub_path: &'a [String],
+    /// The body; `None` where there is none.
+    pub body: Option<Value>,
+    /// The query's arguments.
+    pub args: &'a Args,
+    /// `ttl` of the query.
+    pub ttl: Option<Duration>,
+    /// Who asks, for the history.
+    pub actor: Option<String>,
+}
+
+/// Answers a request.
+pub(crate) async fn answer(admin: &Admin, request: &AdminRequest) -> AdminResponse {
+    if let Err(refusal) = auth::check_address(&admin.settings, request.peer) {
+        return refusal.with("Content-Type", "application/json");
+    }
+    let cors = admin.settings.cors;
+    if cors && request.method == "OPTIONS" {
+        return AdminResponse::empty(200)
+            .with("Access-Control-Allow-Origin", "*")
+            .with("Access-Control-Allow-Methods", "POST, GET, PUT, OPTIONS, DELETE, PATCH")
+            .with("Access-Control-Max-Age", "3600")
+            .with("Access-Control-Allow-Headers", "*")
+            .with("Access-Control-Allow-Credentials", "true")
+            .with("Content-Type", "text/plain");
+    }
+    let answer = route(admin, request).await.unwrap_or_else(|refusal| refusal);
+    let answer = answer.with("Content-Type", "application/json");
+    if !cors {
+        return answer;
+    }
+    answer
+        .with("Access-Control-Allow-Origin", "*")
+        .with("Access-Control-Allow-Credentials", "true")
+        .with("Access-Control-Expose-Headers", "*")
+        .with("Access-Control-Max-Age", "3600")
+}
+
+async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
+    let segments = request.segments();
+    let not_found = || AdminResponse::error(404, "404 Route Not Found");
+    let [prefix, api, rest @ ..] = segments.as_slice() else { return Err(not_found()) };
+    if prefix != "apisix" || api != "admin" {
+        return Err(not_found());
+    }
+    let method = request.method.as_str();
+    let known = ["GET", "PUT", "POST", "DELETE", "PATCH"].contains(&method);
+    let args = Args::parse(&request.query);
+    let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+    match (method, rest.as_slice()) {
+        // A probe for whether there is an Admin API, which needs no key.
+        ("HEAD", []) => return Ok(AdminResponse::empty(200)),
+        (_, []) => return Err(not_found()),
+        _ if !known => return Err(not_found()),
+        _ => {}
+    }
+    let actor = auth::check_key(&admin.settings, request, &args)?;
+    match (method, rest.as_slice()) {
+        ("POST", ["configs", "validate"]) => batch::validate(admin, request).await,
+        ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
+        ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
+        (method, ["plugins", "reload"]) => Err(AdminResponse::error(
+            405,
+            format!("please use PUT method to reload the plugins, {method} method is not allowed."),
+        )),
+        ("POST", ["schema", "validate", collection, ..]) => {
+            schema_routes::validate(admin, request, collection)
+        }
+        (method, [pseudo @ ("schema" | "plugins"), names @ ..]) => {
+            if method != "GET" {
+                return Err(AdminResponse::error(404, "not found"));
+            }
+            body(admin, request)?;
+            args.ttl()?;
+            let answer = schema_routes::read(admin, pseudo, names, &args);
+            versioned(admin, answer)
+        }
+        (method, [collection, ..]) => {
+            let kind = Kind::from_collection(collection).ok_or_else(|| unsupported(collection))?;
+            let call = Call {
+                kind,
+                id: segments.get(3).map(String::as_str),
+                sub_path: segments.get(4..).unwrap_or_default(),
+                body: body(admin, request)?,
+                args: &args,
+                ttl: args.ttl()?,
+                actor,
+            };
+            versioned(admin, resource(admin, method, call).await)
+        }
+        (_, []) => Err(not_found()),
+    }
+}
+
+async fn resource(admin: &Admin, method: &str, call: Call<'_>) -> Answer {
+    let unsupported = match method {
+        "POST" => matches!(call.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::PluginMetadata),
+        "PATCH" => call.kind == Kind::PluginMetadata,
+        _ => false,
+    };
+    if unsupported {
+        let message = format!("not supported `{method}` method for {}", call.kind.noun());
+        return Err(AdminResponse::error(405, message));
+    }
+    match method {
+        "GET" => list::get(admin, &call).await,
+        "PUT" => write::put(admin, call).await,
+        "POST" => write::post(admin, call).await,
+        "PATCH" => patch::patch(admin, call).await,
+        _ => delete::delete(admin, &call).await,
+    }
+}
+
+/// The answer for a collection that isn't there.
+pub(crate) fn unsupported(collection: &str) -> AdminResponse {
+    AdminResponse::error(404, format!("Unsupported resource type: {collection}"))
+}
+
+/// What a resource answers carries the version of its shape; what is refused before that does not.
+fn versioned(admin: &Admin, answer: Answer) -> Answer {
+    let name = admin.settings.version.name();
+    match answer {
+        Ok(answer) => Ok(answer.with("X-API-VERSION", name)),
+        Err(refusal) => Err(refusal.with("X-API-VERSION", name)),
+    }
+}
+
+/// The body as bytes; `None` where there is none.
+pub(crate) fn raw_body<'a>(
+    admin: &Admin,
+    request: &'a AdminRequest,
+) -> Result<Option<&'a [u8]>, AdminResponse> {
+    let limit = admin.settings.body_limit;
+    let size = request.body_size.max(u64::try_from(request.body.len()).unwrap_or(u64::MAX));
+    if size > u64::try_from(limit).unwrap_or(u64::MAX) {
+        let message = format!(
+            "invalid request body: request size {size} is greater than the maximum size {limit} allowed"
+        );
+        return Err(AdminResponse::error(400, message));
+    }
+    Ok((!request.body.is_empty()).then_some(&request.body))
+}
+
+/// The body as JSON; `None` where there is none.
+pub(crate) fn body(admin: &Admin, request: &AdminRequest) -> Result<Option<Value>, AdminResponse> {
+    let Some(body) = raw_body(admin, request)? else { return Ok(None) };
+    serde_json::from_slice(body).map(Some).map_err(|error| {
+        let message = format!("invalid request body: {error}");
+        AdminResponse::json(400, &json!({ "error_msg": message, "req_body": String::from_utf8_lossy(body) }))
+    })
+}

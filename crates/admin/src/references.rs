@@ -1,0 +1,170 @@
+//! What resources say of each other: what one refers to exists, what is referred to stays, and no plugin stands in
+//! two global rules.
+//!
+//! These checks read the store itself, under `Admin::references`, where APISIX reads a copy that may be late.
+
+use crate::identity::text_of;
+use crate::mistakes::Mistakes;
+use crate::{Admin, AdminResponse, list};
+use model::{Kind, PluginMap};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use store::{Entry, StoreError};
+
+/// A field that names another resource, that resource's kind, and APISIX's words for it.
+const REFERENCES: [(&str, Kind, &str); 3] = [
+    ("upstream_id", Kind::Upstream, "upstream info by upstream id"),
+    ("service_id", Kind::Service, "service info by service id"),
+    ("plugin_config_id", Kind::PluginConfig, "plugin config info by plugin config id"),
+];
+
+/// Checks that everything a resource refers to exists.
+pub(crate) async fn check_existence(
+    admin: &Admin,
+    kind: Kind,
+    fields: &Map<String, Value>,
+    found: &mut Mistakes,
+) -> Result<(), StoreError> {
+    let upstream = if kind == Kind::Upstream { Some(fields) } else { object(fields, "upstream") };
+    let place = if kind == Kind::Upstream { "" } else { "/upstream" };
+    if matches!(kind, Kind::Upstream | Kind::Route | Kind::Service)
+        && let Some(id) = upstream.and_then(|upstream| object(upstream, "tls")?.get("client_cert_id"))
+    {
+        let path = format!("{place}/tls/client_cert_id");
+        check_one(admin, &format!("/ssls/{}", text_of(id)), "ssl info by ssl id", (path, id), found).await?;
+    }
+    let known = match kind {
+        Kind::Route => &REFERENCES[..],
+        Kind::Service => &REFERENCES[..1],
+        _ => &[],
+    };
+    for (field, target, words) in known {
+        // Of another type the schema has said enough.
+        let Some(id) = fields.get(*field).filter(|id| id.is_string() || id.is_number()) else { continue };
+        check_one(admin, &target.key(&text_of(id)), words, (format!("/{field}"), id), found).await?;
+    }
+    Ok(())
+}
+
+async fn check_one(
+    admin: &Admin,
+    key: &str,
+    words: &str,
+    (path, id): (String, &Value),
+    found: &mut Mistakes,
+) -> Result<(), StoreError> {
+    if list::entry(admin, key).await?.is_none() {
+        found.push(path, format!("failed to fetch {words} [{}], response code: 404", text_of(id)));
+    }
+    Ok(())
+}
+
+fn object<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Map<String, Value>> {
+    fields.get(name).and_then(Value::as_object)
+}
+
+/// Checks that no other global rule than `id` has one of `plugins`.
+pub(crate) async fn check_conflicts(
+    admin: &Admin,
+    id: Option<&str>,
+    plugins: &PluginMap,
+    found: &mut Mistakes,
+) -> Result<(), StoreError> {
+    for entry in list::entries(admin, Kind::GlobalRule).await? {
+        let Some(other) = Referrer::read(&entry) else { continue };
+        let other_id = other.name(&entry);
+        if Some(other_id.as_str()) == id {
+            continue;
+        }
+        for name in plugins.keys().filter(|name| other.plugins.get(name.as_str()).is_some()) {
+            found.push(
+                format!("/plugins/{}", name.replace('~', "~0").replace('/', "~1")),
+                format!("plugin '{name}' already exists in global rule with id '{other_id}'"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to delete what another resource still refers to.
+pub(crate) async fn check_unused(admin: &Admin, kind: Kind, id: &str) -> Result<(), AdminResponse> {
+    // APISIX's words for the kinds that may refer to one of `kind`, in its order.
+    let (what, referring): (&str, &[(Kind, &str)]) = match kind {
+        Kind::Service => ("service directly", &[(Kind::Route, "route")]),
+        Kind::PluginConfig => ("plugin config", &[(Kind::Route, "route")]),
+        Kind::Upstream => (
+            "upstream",
+            &[
+                (Kind::Route, "route"),
+                (Kind::Service, "service"),
+                (Kind::PluginConfig, "plugin_config"),
+                (Kind::GlobalRule, "global_rules"),
+            ],
+        ),
+        Kind::Route | Kind::GlobalRule | Kind::PluginMetadata => return Ok(()),
+    };
+    for (referring, words) in referring {
+        for entry in list::entries(admin, *referring).await? {
+            let Some(referrer) = Referrer::read(&entry) else { continue };
+            let Some(whose) = referrer.use_of(kind, id) else { continue };
+            let user = referrer.name(&entry);
+            let message =
+                format!("can not delete this {what}, {whose}{words} [{user}] is still using it now");
+            return Err(AdminResponse::error(400, message));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of a resource that refer to others.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Referrer {
+    id: Value,
+    upstream_id: Value,
+    service_id: Value,
+    plugin_config_id: Value,
+    plugins: Value,
+}
+
+impl Referrer {
+    /// `None` for what is no resource at all.
+    fn read(entry: &Entry) -> Option<Self> {
+        serde_json::from_slice(&entry.value).ok()
+    }
+
+    /// Whether it refers to that resource: itself (an empty text), or as a plugin in it.
+    fn use_of(&self, kind: Kind, id: &str) -> Option<&'static str> {
+        let own = match kind {
+            Kind::Service => &self.service_id,
+            Kind::PluginConfig => &self.plugin_config_id,
+            _ if names_upstream(&self.plugins, id) => return Some("plugin in "),
+            _ => &self.upstream_id,
+        };
+        is(own, id).then_some("")
+    }
+
+    /// Its id, which the key has too.
+    fn name(&self, entry: &Entry) -> String {
+        if self.id.is_null() {
+            return entry.key.rsplit('/').next().unwrap_or_default().to_owned();
+        }
+        text_of(&self.id)
+    }
+}
+
+fn is(reference: &Value, id: &str) -> bool {
+    !reference.is_null() && text_of(reference) == id
+}
+
+/// Whether a plugin's configuration has an `upstream_id` that is `id`, wherever it stands there. APISIX looks where its
+/// one plugin of that kind has it. Recursion is bounded by the JSON reader's depth.
+fn names_upstream(config: &Value, id: &str) -> bool {
+    match config {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| (name == "upstream_id" && is(value, id)) || names_upstream(value, id)),
+        Value::Array(items) => items.iter().any(|item| names_upstream(item, id)),
+        _ => false,
+    }
+}

@@ -1,0 +1,89 @@
+//! What may be configured: the schemas of resources and plugins, the plugins there are, and a check without a write.
+
+use crate::args::Args;
+use crate::dispatch::{body, unsupported};
+use crate::mistakes::Mistakes;
+use crate::respond::Answer;
+use crate::{Admin, AdminRequest, AdminResponse};
+use model::Kind;
+use model::schema::{schema, validator};
+use plugin::PluginDef;
+use serde_json::{Map, Value, json};
+
+/// `GET /plugins/list`: names, those that run first first.
+pub(crate) fn plugin_names(admin: &Admin, args: &Args) -> Answer {
+    match args.get("subsystem").unwrap_or("http") {
+        "http" => {
+            let names: Vec<_> = admin.registry.all().into_iter().map(|def| def.name).collect();
+            Ok(AdminResponse::json(200, &json!(names)))
+        }
+        "stream" => Ok(AdminResponse::json(200, &json!([]))),
+        _ => Err(AdminResponse::text(400, "invalid subsystem passed")),
+    }
+}
+
+/// `GET` below `/schema` and `/plugins`.
+pub(crate) fn read(admin: &Admin, below: &str, names: &[&str], args: &Args) -> Answer {
+    match (below, names) {
+        ("schema", ["plugins", names @ ..]) | ("plugins", names) => {
+            plugin_schema(admin, names.first().copied().unwrap_or_default(), args)
+        }
+        (_, names) => {
+            let name = names.first().copied().unwrap_or_default();
+            let kind = Kind::ALL.into_iter().find(|kind| kind.noun().replace(' ', "_") == name);
+            match kind {
+                Some(kind) => Ok(AdminResponse::json(200, schema(kind))),
+                None => Err(AdminResponse::error(400, format!("not found schema: {name}"))),
+            }
+        }
+    }
+}
+
+/// `POST /schema/validate/{collection}`: the schema alone, as in APISIX; nothing is looked up and no plugin asked.
+pub(crate) fn validate(admin: &Admin, request: &AdminRequest, collection: &str) -> Answer {
+    let kind = Kind::from_collection(collection).ok_or_else(|| unsupported(collection))?;
+    let Some(body) = body(admin, request)? else {
+        return Err(AdminResponse::error(400, "wrong type: expected object, got nil"));
+    };
+    let mut found = Mistakes::default();
+    found.report("", validator(kind).check(&body));
+    if found.any() { Err(found.refusal()) } else { Ok(AdminResponse::empty(200)) }
+}
+
+fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
+    let subsystem = args.get("subsystem").unwrap_or("http");
+    if !["http", "stream"].contains(&subsystem) {
+        return Err(AdminResponse::error(400, format!("unsupported subsystem: {subsystem}")));
+    }
+    let http = subsystem == "http";
+    let known = |def: &&'static PluginDef| http && (name.is_empty() || def.name == name);
+    let mut plugins = admin.registry.all().into_iter().filter(known);
+    if args.get("all") == Some("true") {
+        let all = admin.registry.all().into_iter().filter(|_| http);
+        let all: Map<_, _> = all.map(|def| (def.name.to_owned(), properties(admin, def))).collect();
+        return Ok(AdminResponse::json(200, &Value::Object(all)));
+    }
+    let Some(def) = plugins.next().filter(|_| !name.is_empty()) else {
+        return Err(AdminResponse::error(404, format!("plugin not found in subsystem {subsystem}")));
+    };
+    let schema = match args.get("schema_type") {
+        // Comes with the plugins that authenticate consumers.
+        Some("consumer") => None,
+        Some("metadata") => admin.registry.metadata_schema(def.name),
+        _ => admin.registry.schema(def.name),
+    };
+    match schema {
+        Some(schema) => Ok(AdminResponse::json(200, schema)),
+        None => Err(AdminResponse::error(400, "not found schema")),
+    }
+}
+
+/// A plugin as `?all=true` shows it.
+fn properties(admin: &Admin, def: &PluginDef) -> Value {
+    json!({
+        "version": 0.1,
+        "priority": def.priority,
+        "schema": admin.registry.schema(def.name),
+        "metadata_schema": admin.registry.metadata_schema(def.name),
+    })
+}

@@ -1,0 +1,136 @@
+//! `PUT` and `POST`: whole resources.
+
+use crate::checks::{Candidate, check};
+use crate::dispatch::Call;
+use crate::respond::Answer;
+use crate::{Admin, AdminResponse, identity, list, shape};
+use model::Kind;
+use serde_json::{Map, Value};
+use std::time::Duration;
+use store::{Clock, Committed, Op, StoreError, SystemClock, Txn, TxnOutcome};
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+/// Creates or replaces the resource at the id: 201 or 200.
+pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
+    let kind = call.kind;
+    let mut fields = identity::resource(call.body)?;
+    let id = identity::needed(kind, call.id, &mut fields)?;
+    identity::forbid_times(&fields)?;
+    let key = kind.key(&id);
+    let held = Held::for_write(admin, kind).await;
+    let unknown = check(admin, Candidate { kind, id: Some(&id), fields: &fields, references: true }).await?;
+    if kind == Kind::PluginMetadata {
+        fields.insert("id".to_owned(), Value::from(id));
+    } else {
+        let previous = list::entry(admin, &key).await?;
+        let created =
+            previous.and_then(|entry| serde_json::from_slice::<Times>(&entry.value).ok()?.create_time);
+        set_times(&mut fields, created, false);
+    }
+    let committed = store(admin, txn(&key, &fields, call.ttl, call.actor.as_deref())).await?;
+    drop(held);
+    let existed = committed.applied.first().is_some_and(|applied| applied.previous.is_some());
+    admin.wait_applied(committed.revision).await;
+    let body = shape::written(admin, "set", &key, fields);
+    Ok(warned(AdminResponse::json(if existed { 200 } else { 201 }, &body), &unknown))
+}
+
+/// Creates a resource under a generated id.
+pub(crate) async fn post(admin: &Admin, call: Call<'_>) -> Answer {
+    let kind = call.kind;
+    let mut fields = identity::resource(call.body)?;
+    identity::unneeded(kind, call.id, &fields)?;
+    identity::forbid_times(&fields)?;
+    let held = Held::for_write(admin, kind).await;
+    let unknown = check(admin, Candidate { kind, id: None, fields: &fields, references: true }).await?;
+    set_times(&mut fields, None, false);
+    // What the store would refuse is refused before an id is drawn, with one as long as the real one.
+    fields.insert("id".to_owned(), Value::from(generated(0)));
+    txn(&kind.key(&generated(0)), &fields, call.ttl, None).check()?;
+    // As in APISIX, and so that both can share one etcd: a revision of its own is an id that nothing else has.
+    let drawn = admin.store.put("/gen_id", b"1".as_slice().into(), call.actor.as_deref()).await?;
+    let id = generated(drawn.revision);
+    let key = kind.key(&id);
+    fields.insert("id".to_owned(), Value::from(id));
+    let committed = store(admin, txn(&key, &fields, call.ttl, call.actor.as_deref())).await?;
+    drop(held);
+    admin.wait_applied(committed.revision).await;
+    let body = shape::written(admin, "create", &key, fields);
+    Ok(warned(AdminResponse::json(201, &body), &unknown))
+}
+
+/// A share in `Admin::references`, or all of it.
+pub(crate) enum Held<'a> {
+    /// What it writes may refer to others.
+    Shared { _guard: RwLockReadGuard<'a, ()> },
+    /// What it writes or deletes concerns others.
+    Alone { _guard: RwLockWriteGuard<'a, ()> },
+}
+
+impl<'a> Held<'a> {
+    /// For creating or changing a resource.
+    pub(crate) async fn for_write(admin: &'a Admin, kind: Kind) -> Self {
+        match kind {
+            Kind::GlobalRule => Self::Alone { _guard: admin.references.write().await },
+            _ => Self::Shared { _guard: admin.references.read().await },
+        }
+    }
+
+    /// For deleting one.
+    pub(crate) async fn for_delete(admin: &'a Admin) -> Self {
+        Self::Alone { _guard: admin.references.write().await }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Times {
+    create_time: Option<Value>,
+}
+
+/// Sets `create_time` where there is none, and `update_time` where there is none or where `changed` asks for it; in
+/// seconds since 1970.
+pub(crate) fn set_times(fields: &mut Map<String, Value>, created: Option<Value>, changed: bool) {
+    let now = Value::from(SystemClock.unix_ms() / 1000);
+    fields.entry("create_time").or_insert_with(|| created.unwrap_or_else(|| now.clone()));
+    if changed || !fields.contains_key("update_time") {
+        fields.insert("update_time".to_owned(), now);
+    }
+}
+
+async fn store(admin: &Admin, txn: Txn) -> Result<Committed, StoreError> {
+    match admin.store.txn(txn).await? {
+        TxnOutcome::Committed(committed) => Ok(committed),
+        TxnOutcome::Refused { .. } => {
+            Err(StoreError::Unavailable("it refused a transaction without preconditions".to_owned()))
+        }
+    }
+}
+
+/// The transaction that writes a resource.
+pub(crate) fn txn(key: &str, fields: &Map<String, Value>, ttl: Option<Duration>, actor: Option<&str>) -> Txn {
+    // A map of text keys and JSON values can't fail to be written.
+    let value = serde_json::to_vec(fields).unwrap_or_default();
+    let put = Op::Put { key: key.to_owned(), value: value.into(), ttl };
+    Txn { when: Vec::new(), then: vec![put], actor: actor.map(str::to_owned) }
+}
+
+/// An id as APISIX makes it: digits that sort as the revision does.
+fn generated(revision: u64) -> String {
+    format!("{revision:020}")
+}
+
+/// Names the fields that plugins accepted without knowing them, in a `Warning` header and in the log.
+pub(crate) fn warned(response: AdminResponse, unknown: &[String]) -> AdminResponse {
+    /// Bytes of names shown; proxies limit header lines to 8 KiB, and who has more such fields reads the log.
+    const NAMES_BYTES_MAX: usize = 1024;
+    if unknown.is_empty() {
+        return response;
+    }
+    let names = unknown.join(", ");
+    tracing::warn!(fields = %names, "accepted fields that no plugin knows");
+    // A quoted string of a header is printable ASCII.
+    let names: String = names.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect();
+    let names = names.replace('\\', "\\\\").replace('"', "\\\"");
+    let shown = names.get(..NAMES_BYTES_MAX).unwrap_or(&names).trim_end_matches('\\');
+    response.with("Warning", format!("299 tidegate \"unknown fields: {shown}\""))
+}

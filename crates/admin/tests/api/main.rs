@@ -1,0 +1,15 @@
+//! The Admin API over an embedded store: what APISIX's own tests (t/admin) ask of it, and what must hold for any input.
+
+#![expect(clippy::unwrap_used, reason = "a test's functions are tests too")]
+
+mod access;
+mod bench;
+mod listing;
+mod patching;
+mod property;
+mod racing;
+mod refusals;
+mod schemas;
+mod served;
+mod shapes;
+mod using;
