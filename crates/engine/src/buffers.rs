@@ -5,13 +5,16 @@
 
 use plugin::HeaderEdits;
 use std::cell::RefCell;
-use wire::http1::HEAD_MAX;
+use wire::http1::{HEAD_MAX, TRAILERS_MAX};
 use wire::{RequestHead, ResponseHead};
 
 /// Bytes read from an upstream at once: with 16 KiB a 64 KiB body costs half as much again.
 pub(crate) const RELAY_BUFFER: usize = 64 * 1024;
 
-/// How many free buffers of each kind a worker keeps: 64 x (32 + 64) KiB = 6 MiB at most, of which only what was
+/// Bytes from a client: the longest head, and behind it the longest framing that a body decoder must see at once.
+const INPUT_BUFFER: usize = HEAD_MAX + TRAILERS_MAX;
+
+/// How many free buffers of each kind a worker keeps: 64 x (40 + 64) KiB = 6.5 MiB at most, of which only what was
 /// written to is resident.
 const FREE_MAX: usize = 64;
 
@@ -38,7 +41,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     fn new() -> Box<Self> {
         Box::new(Self {
-            input: vec![0; HEAD_MAX].into_boxed_slice(),
+            input: vec![0; INPUT_BUFFER].into_boxed_slice(),
             filled: 0,
             head: RequestHead::default(),
             response: ResponseHead::default(),

@@ -22,6 +22,9 @@ use wire::http1::HEAD_MAX;
 /// bytes would cause.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// Bytes without a line end after which an incomplete head is looked at all the same, for its length.
+const PARSE_EVERY: usize = 1024;
+
 /// How much is read on for that.
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -152,12 +155,18 @@ enum Head {
 /// Reads on until the head is complete.
 async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
     let mut armed = false;
+    let mut parsed = 0;
     loop {
-        match scratch.head.parse(&scratch.input[..scratch.filled]) {
-            Ok(true) => return Head::Complete,
-            Ok(false) if scratch.filled == HEAD_MAX => return Head::Refused(HeadError::FieldsTooLarge),
-            Ok(false) => {}
-            Err(error) => return Head::Refused(error),
+        // A head that drips in byte by byte is not parsed at each byte: only at line ends, and now and then.
+        let new = &scratch.input[parsed..scratch.filled];
+        if parsed == 0 || new.len() >= PARSE_EVERY || memchr::memchr(b'\n', new).is_some() {
+            parsed = scratch.filled;
+            match scratch.head.parse(&scratch.input[..scratch.filled]) {
+                Ok(true) => return Head::Complete,
+                Ok(false) if scratch.filled >= HEAD_MAX => return Head::Refused(HeadError::FieldsTooLarge),
+                Ok(false) => {}
+                Err(error) => return Head::Refused(error),
+            }
         }
         if !armed {
             armed = true;

@@ -54,8 +54,13 @@ pub(crate) struct Worker {
     /// Open client connections.
     pub(crate) open: Cell<usize>,
     serial: Cell<u64>,
-    snapshot: RefCell<(Reader, Rc<Arc<Snapshot>>)>,
+    snapshot: RefCell<(Reader, Current)>,
 }
+
+/// A snapshot in use. The outer count is the worker's own, so that using a snapshot is no atomic operation on memory
+/// that all workers share.
+#[expect(clippy::redundant_allocation, reason = "the outer count is local, the inner one shared")]
+pub(crate) type Current = Rc<Arc<Snapshot>>;
 
 impl Worker {
     fn new(config: Arc<EngineConfig>, context: Context, resolver: Resolver) -> Option<Self> {
@@ -79,7 +84,7 @@ impl Worker {
 
     /// The current snapshot, to be kept for a whole exchange. Counting it is no atomic: the worker has its own count.
     #[inline]
-    pub(crate) fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+    pub(crate) fn snapshot(&self) -> Current {
         let mut slot = self.snapshot.borrow_mut();
         let (reader, kept) = &mut *slot;
         let current = reader.current();

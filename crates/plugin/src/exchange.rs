@@ -111,8 +111,10 @@ pub struct ConsumerInfo {
 }
 
 /// What is known of the upstream's part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UpstreamTrace {
+    /// When the upstream's part began; meaningful once a node was asked.
+    pub started: Instant,
     /// The node asked last, address and port as text. Shared on one worker only, so counting it is no atomic.
     pub addr: Option<Rc<str>>,
     /// The node's address: `$balancer_ip`; the part of `addr` before the port.
@@ -128,6 +130,12 @@ pub struct UpstreamTrace {
 }
 
 impl UpstreamTrace {
+    /// The trace of a request that began at `started` and for which no node was asked yet.
+    #[must_use]
+    pub fn new(started: Instant) -> Self {
+        Self { started, addr: None, ip_len: 0, status: 0, time: None, scheme: "", host: None }
+    }
+
     /// The node's address and port; empty before one is asked.
     #[must_use]
     pub fn addr(&self) -> &str {

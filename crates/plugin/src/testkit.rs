@@ -91,7 +91,7 @@ impl Bench {
             matched_uri: "/*",
             matched_host: "",
             consumer: None,
-            upstream: UpstreamTrace::default(),
+            upstream: UpstreamTrace::new(Instant::now()),
             timing: Timing {
                 started: Instant::now(),
                 total: Duration::ZERO,

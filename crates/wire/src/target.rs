@@ -11,12 +11,12 @@ pub type NormalisedPath<'b> = Cow<'b, [u8]>;
 /// or climbs above the root: nginx answers these with 400, and so does the gateway.
 #[must_use]
 pub fn normalise_path(path: &[u8]) -> Option<NormalisedPath<'_>> {
-    if !needs_work(path) { Some(Cow::Borrowed(path)) } else { rewrite(path).map(Cow::Owned) }
+    if !needs_normalising(path) { Some(Cow::Borrowed(path)) } else { rewrite(path).map(Cow::Owned) }
 }
 
 /// Whether anything in `path` must change: an escape, two slashes in a row, or a segment that starts with a dot.
 #[inline]
-fn needs_work(path: &[u8]) -> bool {
+pub(crate) fn needs_normalising(path: &[u8]) -> bool {
     let mut after_slash = false;
     for &byte in path {
         if byte == b'%' || (after_slash && (byte == b'/' || byte == b'.')) {

@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use wire::http1::{BodyDecoder, chunk_head};
@@ -78,7 +79,8 @@ pub(super) async fn run(
             tunnel::run(link.stream, &mut connection.stream, &worker.buffers, link.timer, deadline).await;
         exchange.timing.sent_bytes += sent;
         exchange.timing.sent_body_bytes += sent;
-        exchange.upstream.time = Some(exchange.timing.started.elapsed());
+        exchange.upstream.time = Some(exchange.upstream.started.elapsed());
+        exchange.timing.total = exchange.timing.started.elapsed();
         return Ok(Delivery { complete: true, client_keeps: false, upstream_reusable: false });
     }
     Ok(delivery)
@@ -96,17 +98,26 @@ impl Ends<'_, '_, '_> {
         body_done: &Cell<bool>,
         replayable: bool,
     ) -> Result<Delivery, ProxyError> {
-        self.timer.arm(self.worker.clock.deadline_ms(timeouts.read));
-        let (mut buffer, filled) = self.first_read(replayable).await?;
+        let (mut buffer, filled) = self.first_read(timeouts.read, replayable).await?;
         let result =
             self.deliver_from(&mut buffer, filled, message, exchange, route, timeouts, body_done).await;
         self.buffers.put_relay(buffer);
-        exchange.upstream.time = Some(exchange.timing.started.elapsed());
+        let now = Instant::now();
+        exchange.upstream.time = Some(now - exchange.upstream.started);
+        exchange.timing.total = now - exchange.timing.started;
         result
     }
 
     /// Waits for the response's first bytes; a buffer is held only once there are some.
-    async fn first_read(&mut self, replayable: bool) -> Result<(Box<[u8]>, usize), ProxyError> {
+    async fn first_read(
+        &mut self,
+        patience: Duration,
+        replayable: bool,
+    ) -> Result<(Box<[u8]>, usize), ProxyError> {
+        let deadline_ms = self.worker.clock.deadline_ms(patience);
+        // Most answers come within a tick; only for those that don't is the client watched.
+        let mut watching = self.watch.is_none();
+        self.timer.arm(if watching { deadline_ms } else { self.worker.clock.deadline_ms(Duration::ZERO) });
         poll_fn(|cx| {
             let mut buffer = self.buffers.take_relay();
             let mut slot = ReadBuf::new(&mut buffer);
@@ -122,11 +133,14 @@ impl Ends<'_, '_, '_> {
                 Poll::Ready(Err(error)) => ProxyError::io(Side::Upstream, &error),
                 Poll::Pending => {
                     self.buffers.put_relay(buffer);
-                    if self.timer.expired() {
+                    if self.timer.expired() && !watching {
+                        watching = true;
+                        self.timer.arm(deadline_ms);
+                    } else if self.timer.expired() {
                         let late = ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out");
                         return Poll::Ready(Err(late));
                     }
-                    return if self.client_left(cx) {
+                    return if watching && self.client_left(cx) {
                         let gone = "client closed while waiting for the upstream";
                         Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)))
                     } else {

@@ -15,7 +15,9 @@ pub(super) fn record(
     body: &RequestBody<'_>,
     exchange: &mut Exchange<'_>,
 ) {
-    exchange.timing.total = exchange.timing.started.elapsed();
+    if exchange.timing.total.is_zero() {
+        exchange.timing.total = exchange.timing.started.elapsed();
+    }
     exchange.timing.request_bytes += body.consumed();
     let chain = route.map(|route| &route.chain);
     for step in &snapshot.global.log {

@@ -23,7 +23,7 @@ use plugin::{Exchange, Request, ResponseSource, Timing, UpstreamTrace};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::{RequestView, host_of, normalise_path};
+use wire::{RequestView, normalise_path};
 
 /// What becomes of the connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         RequestBody::new(rest, *filled - head.length, head.facts.body, worker.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
     let path = normalise_path(head.path.get(bytes));
+    let started = Instant::now();
     let mut exchange = Exchange {
         request: Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view)),
         reply_headers: std::mem::take(reply_headers),
@@ -57,9 +58,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         matched_uri: "",
         matched_host: "",
         consumer: None,
-        upstream: UpstreamTrace::default(),
+        upstream: UpstreamTrace::new(started),
         timing: Timing {
-            started: Instant::now(),
+            started,
             total: Duration::ZERO,
             request_bytes: head.length as u64,
             sent_bytes: 0,
@@ -103,7 +104,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
 
 /// The host that routes are matched against; most clients send it in lower case already.
 fn lower_case_host<'b>(view: RequestView<'b>) -> Cow<'b, [u8]> {
-    let host = host_of(view.head.authority.get(view.bytes)).unwrap_or_default();
+    let host = view.head.host.get(view.bytes);
     if host.iter().any(u8::is_ascii_uppercase) {
         Cow::Owned(host.to_ascii_lowercase())
     } else {

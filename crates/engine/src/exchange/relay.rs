@@ -18,6 +18,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 /// What a client that waits for permission to send its body is told.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -35,6 +36,10 @@ pub(super) async fn run(
     let state = worker.upstreams.state(upstream);
     let timeouts = route.timeouts.unwrap_or(upstream.timeouts);
     exchange.upstream.scheme = upstream.scheme.as_str();
+    // The clock is read again only where plugins may have taken their time.
+    let chains = [&message.snapshot.global, &route.chain];
+    let plain = chains.iter().all(|chain| chain.rewrite.is_empty() && chain.access.is_empty());
+    exchange.upstream.started = if plain { exchange.timing.started } else { Instant::now() };
     let mut tried = Vec::new();
     loop {
         let key = hash_key(exchange, upstream);
@@ -98,7 +103,7 @@ async fn attempt(
     exchange.upstream.addr = Some(Rc::clone(&pool.text));
     exchange.upstream.ip_len = pool.ip_len;
     let upgrade = route.websocket && exchange.request.view.head.facts.upgrade;
-    let mut connection = match pool.take().await {
+    let mut connection = match pool.take() {
         Some(connection) => connection,
         None => connect(&pool, link.timer).await?,
     };

@@ -91,7 +91,7 @@ pub(super) fn write_relayed_head(
     for field in &response.fields {
         let keep = match field.known {
             Known::Date | Known::Server => false,
-            Known::ContentLength => keeps_length,
+            Known::ContentLength => keeps_length && response.status != 204,
             Known::Upgrade => response.status == 101,
             Known::Expect => true,
             known => !known.is_hop_by_hop(),
@@ -268,6 +268,7 @@ pub(crate) async fn refuse(
     // Nothing of the head can be relied upon: the log shows an empty request, as nginx's does.
     let head = RequestHead::default();
     let Scratch { response, out, filled, .. } = scratch;
+    let started = Instant::now();
     let mut exchange = Exchange {
         request: Request::new(
             RequestView { head: &head, bytes: b"" },
@@ -282,9 +283,9 @@ pub(crate) async fn refuse(
         matched_uri: "",
         matched_host: "",
         consumer: None,
-        upstream: UpstreamTrace::default(),
+        upstream: UpstreamTrace::new(started),
         timing: Timing {
-            started: Instant::now(),
+            started,
             total: Duration::ZERO,
             request_bytes: *filled as u64,
             sent_bytes: 0,

@@ -3,10 +3,8 @@
 use snapshot::Keepalive;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 use tokio::net::TcpStream;
 
 use super::Connection;
@@ -72,12 +70,11 @@ impl AddrPool {
 
     /// An idle connection that is still open, if there is one.
     #[inline]
-    pub(crate) async fn take(&self) -> Option<Connection> {
+    pub(crate) fn take(&self) -> Option<Connection> {
         loop {
             let idle = self.idle.borrow_mut().pop()?;
             // Readable while idle: the other side closed it, or speaks out of turn.
-            let quiet = poll_fn(|cx| Poll::Ready(is_quiet(&idle.stream, cx))).await;
-            if quiet {
+            if is_quiet(&idle.stream) {
                 return Some(Connection { stream: idle.stream, requests: idle.requests, reused: true });
             }
         }
@@ -102,23 +99,16 @@ impl AddrPool {
     fn sweep(&self, now_ms: u64) {
         let limit_ms =
             self.keepalive.idle_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let mut nobody = Context::from_waker(Waker::noop());
         self.idle.borrow_mut().retain(|idle| {
             let fresh = limit_ms.is_none_or(|limit| now_ms.saturating_sub(idle.since_ms) < limit);
-            fresh && is_quiet(&idle.stream, &mut nobody)
+            fresh && is_quiet(&idle.stream)
         });
     }
 }
 
-/// Whether nothing has come on a connection since its last response.
+/// Whether nothing has come on a connection since its last response. A look at the readiness that the event loop
+/// noted; a system call only where it noted some.
 #[inline]
-fn is_quiet(stream: &TcpStream, cx: &mut Context<'_>) -> bool {
-    match stream.poll_read_ready(cx) {
-        Poll::Pending => true,
-        // Readiness may be left over from a read that just filled its buffer: then there is nothing to read.
-        Poll::Ready(Ok(())) => {
-            stream.try_read(&mut [0u8; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
-        }
-        Poll::Ready(Err(_)) => false,
-    }
+fn is_quiet(stream: &TcpStream) -> bool {
+    stream.try_read(&mut [0u8; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }

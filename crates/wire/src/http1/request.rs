@@ -19,6 +19,8 @@ pub struct RequestHead {
     pub query: Span,
     /// The authority the request is for: of the absolute form, else of `Host`.
     pub authority: Span,
+    /// Its host, without the port.
+    pub host: Span,
     /// Length of the head with its final empty line: where the body starts.
     pub length: usize,
     /// What the gateway must know of it.
@@ -217,8 +219,7 @@ impl RequestHead {
                 }
                 _ => self.facts.note(known, field.value)?,
             }
-            let line_end = u32::try_from(line_start).unwrap_or(u32::MAX);
-            self.fields.push(Field { name, value, line_end, known });
+            self.fields.push(Field { name, value, line_end: line_start as u32, known });
         }
         if bytes.get(line_start..self.length) != Some(b"\r\n") {
             return Err(HeadError::Bad("bare LF"));
@@ -268,18 +269,25 @@ impl RequestHead {
             };
         }
         let target = self.target.get(bytes);
-        if memchr::memchr(b'#', target).is_some() {
-            return Err(HeadError::Bad("fragment in the request target"));
+        // One pass for both: most targets are too short for a vectorised search to pay.
+        let mut end = target.len();
+        for (at, byte) in target.iter().enumerate() {
+            match byte {
+                b'?' if at < end => end = at,
+                b'#' => return Err(HeadError::Bad("fragment in the request target")),
+                _ => {}
+            }
         }
         let from = self.target.start();
-        let end = memchr::memchr(b'?', target).unwrap_or(target.len());
         self.path = Span::new(from, from + end);
         self.query = Span::new((from + end + 1).min(self.target.end()), self.target.end());
         self.check_authority(bytes)
     }
 
-    fn check_authority(&self, bytes: &[u8]) -> Result<(), HeadError> {
-        host_of(self.authority.get(bytes)).map(|_| ()).ok_or(HeadError::Bad("invalid host"))
+    fn check_authority(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
+        let host = host_of(self.authority.get(bytes)).ok_or(HeadError::Bad("invalid host"))?;
+        self.host = Span::new(self.authority.start(), self.authority.start() + host.len());
+        Ok(())
     }
 
     /// An incomplete head: wait for more, unless it is too long already or will be refused anyhow.

@@ -85,7 +85,11 @@ impl ResponseHead {
             .reason
             .filter(|r| !r.is_empty())
             .map_or(Span::default(), |r| Span::of(bytes, r.as_bytes()));
-        self.fields_start = memchr::memchr(b'\n', bytes).map_or(length, |at| at + 1);
+        // The reason ends the line; without one its end has to be looked for.
+        self.fields_start = match self.reason.is_empty() {
+            true => memchr::memchr(b'\n', bytes).map_or(length, |at| at + 1),
+            false => crlf_after(bytes, self.reason.end()).unwrap_or_default(),
+        };
         if self.fields_start < 2 || bytes[self.fields_start - 2] != b'\r' {
             return Err(ResponseError("upstream sent a bare LF"));
         }
@@ -150,8 +154,7 @@ impl ResponseHead {
                 Known::Connection => framing.closes |= self.note_connection(field.value),
                 _ => {}
             }
-            let line_end = u32::try_from(line_start).unwrap_or(u32::MAX);
-            self.fields.push(Field { name, value, line_end, known });
+            self.fields.push(Field { name, value, line_end: line_start as u32, known });
         }
         if bytes.get(line_start..self.length) != Some(b"\r\n") {
             return Err(ResponseError("upstream sent a bare LF"));
