@@ -12,6 +12,7 @@ MILLISECONDS = {'us': 1e-3, 'ms': 1, 's': 1e3, 'm': 6e4}
 # A twin that answers nothing for so long will not answer at all.
 ANSWER_SECONDS_MAX = 60
 CONTENT_LENGTH = re.compile(rb'\r\ncontent-length: *(\d+)\r\n', re.IGNORECASE)
+CONNECTION_CLOSE = re.compile(rb'\r\nconnection: *close\r\n', re.IGNORECASE)
 
 
 @dataclasses.dataclass
@@ -58,15 +59,10 @@ class ExactClient:
 
     def __init__(self, port, paths, conns):
         self.requests = [f'GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n'.encode() for path in paths]
+        self.port = port
         self.selector = selectors.DefaultSelector()
-        self.idle = collections.deque()
+        self.idle = collections.deque(self.connect() for _ in range(conns))
         self.sent = 0
-        for _ in range(conns):
-            connection = socket.create_connection(('127.0.0.1', port), timeout=ANSWER_SECONDS_MAX)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setblocking(False)
-            self.selector.register(connection, selectors.EVENT_READ, bytearray())
-            self.idle.append(connection)
 
     def run(self, count):
         """Sends `count` requests and takes their answers; each must be 200."""
@@ -82,16 +78,38 @@ class ExactClient:
                 if not self.receive(key.fileobj, key.data):
                     continue
                 to_receive -= 1
+                connection = self.kept_alive(key.fileobj, key.data)
                 if to_send:
-                    self.send(key.fileobj)
+                    self.send(connection)
                     to_send -= 1
                 else:
-                    self.idle.append(key.fileobj)
+                    self.idle.append(connection)
 
     def close(self):
         for key in list(self.selector.get_map().values()):
             key.fileobj.close()
         self.selector.close()
+
+    def connect(self):
+        connection = socket.create_connection(('127.0.0.1', self.port), timeout=ANSWER_SECONDS_MAX)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setblocking(False)
+        self.selector.register(connection, selectors.EVENT_READ, bytearray())
+        return connection
+
+    def kept_alive(self, connection, answer):
+        """The connection for the next request, after a complete answer.
+
+        A gateway may limit the requests per connection, as nginx does to 1000 where nothing else is configured. The
+        new connection is counted with the requests: it is what the gateway costs.
+        """
+        closes = CONNECTION_CLOSE.search(answer, 0, answer.find(b'\r\n\r\n') + 2)
+        answer.clear()
+        if not closes:
+            return connection
+        self.selector.unregister(connection)
+        connection.close()
+        return self.connect()
 
     def send(self, connection):
         # A hundred bytes into an empty socket buffer: never short.
@@ -110,7 +128,4 @@ class ExactClient:
         length = CONTENT_LENGTH.search(buffer, 0, end + 2)
         if not buffer.startswith(b'HTTP/1.1 200') or not length:
             sys.exit(f'expected 200 with a Content-Length: {bytes(buffer[:end])!r}')
-        if len(buffer) < end + 4 + int(length.group(1)):
-            return False
-        buffer.clear()
-        return True
+        return len(buffer) >= end + 4 + int(length.group(1))
