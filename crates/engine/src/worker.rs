@@ -59,7 +59,6 @@ pub(crate) struct Worker {
 
 /// A snapshot in use. The outer count is the worker's own, so that using a snapshot is no atomic operation on memory
 /// that all workers share.
-#[expect(clippy::redundant_allocation, reason = "the outer count is local, the inner one shared")]
 pub(crate) type Current = Rc<Arc<Snapshot>>;
 
 impl Worker {

@@ -109,9 +109,10 @@ impl Tree {
     }
 }
 
-/// Code that only tests run: integration tests, and the tests that a module keeps in a file of their own.
+/// Code that is no part of the product: integration tests, the tests that a module keeps in a file of their own, and
+/// examples, which measure what a crate costs.
 fn is_test_path(path: &str) -> bool {
-    path.split('/').any(|part| part == "tests") || is_module_of_tests(path)
+    path.split('/').any(|part| part == "tests" || part == "examples") || is_module_of_tests(path)
 }
 
 /// Whether `path` is `tests.rs` or `<something>_tests.rs`: the tests of the module beside it.
@@ -173,6 +174,7 @@ mod tests {
         assert!(is_test_path("crates/store/tests/suite.rs"));
         assert!(is_test_path("crates/store/src/tests.rs"));
         assert!(is_test_path("crates/store/src/txn_tests.rs"));
+        assert!(is_test_path("crates/router/examples/match_cost.rs"));
         assert!(!is_test_path("crates/store/src/contests.rs"));
         assert!(!is_test_path("crates/store/src/testkit.rs"));
     }
