@@ -47,6 +47,8 @@ pub(super) struct Ends<'e, 'c, 'u> {
     pub(super) watch: Option<&'e mut ReadHalf<'c>>,
     pub(super) upstream: &'e mut ReadHalf<'u>,
     pub(super) buffers: &'e Buffers,
+    /// Whether the response's final head is on its way: from then on nothing else can be answered.
+    pub(super) answering: &'e Cell<bool>,
 }
 
 /// Passes on the response to a request that has been sent whole; tunnels where the upstream switches protocols.
@@ -71,6 +73,7 @@ pub(super) async fn run(
         watch: Some(&mut watch),
         upstream: &mut upstream,
         buffers: &worker.buffers,
+        answering: &Cell::new(false),
     };
     let delivery = ends.deliver(message, exchange, route, timeouts, body_done, replayable).await?;
     if exchange.status == 101 && delivery.complete {
@@ -197,6 +200,7 @@ impl Ends<'_, '_, '_> {
             buffer.copy_within(message.response.length..filled, 0);
             filled -= message.response.length;
         }
+        self.answering.set(true);
         let response = &*message.response;
         let framing = framing(response.body, facts.http11);
         exchange.status = response.status;

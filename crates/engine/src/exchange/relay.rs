@@ -200,7 +200,7 @@ async fn both_ways(
     // The client's pace decides while its body is under way.
     let patience = worker.config.client.body_timeout.max(timeouts.send);
     let deadline = || worker.clock.deadline_ms(patience);
-    let body_done = Cell::new(false);
+    let (body_done, answering) = (Cell::new(false), Cell::new(false));
     let (mut client_read, mut client_write) = link.stream.split();
     let (mut upstream_read, mut upstream_write) = connection.stream.split();
     let mut upload = pin!(body.send(&mut client_read, &mut upstream_write, timer, deadline));
@@ -211,24 +211,29 @@ async fn both_ways(
         watch: None,
         upstream: &mut upstream_read,
         buffers: &worker.buffers,
+        answering: &answering,
     };
     let mut delivery = pin!(ends.deliver(message, exchange, route, timeouts, &body_done, false));
     let mut uploading = true;
     poll_fn(|cx| {
-        if let Poll::Ready(result) = delivery.as_mut().poll(cx) {
-            return Poll::Ready(result);
-        }
+        // The upload first: while it is under way the deadline is its own, and it knows which side is late.
         if uploading && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
             uploading = false;
             match sent {
-                Ok(()) => {
-                    body_done.set(true);
-                    timer.arm(worker.clock.deadline_ms(timeouts.read));
+                Ok(()) => body_done.set(true),
+                Err(error)
+                    if !answering.get()
+                        && (error.side == Side::Client || error.kind == ErrorKind::Timeout) =>
+                {
+                    return Poll::Ready(Err(error));
                 }
-                Err(error) if error.side == Side::Client => return Poll::Ready(Err(error)),
-                // The upstream stopped listening: it may have answered already, so its response decides.
-                Err(_) => timer.arm(worker.clock.deadline_ms(timeouts.read)),
+                // The upstream stopped listening, or has answered already: its response decides.
+                Err(_) => {}
             }
+            timer.arm(worker.clock.deadline_ms(timeouts.read));
+        }
+        if let Poll::Ready(result) = delivery.as_mut().poll(cx) {
+            return Poll::Ready(result);
         }
         Poll::Pending
     })

@@ -172,7 +172,9 @@ pub(super) async fn reply(
             && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok());
     exchange.status = reply.status;
     run_hooks(message.snapshot, route.map(|route| &route.chain), exchange, UpstreamResponse { head: None });
-    let keep_alive = settled && keeps_alive(link.worker, exchange);
+    // As in nginx: who sends what can't be understood is not listened to any further.
+    let bad = reply.status == 400 && reply.body.is_none();
+    let keep_alive = settled && !bad && keeps_alive(link.worker, exchange);
     let page = reply.body.is_none().then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
     write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);

@@ -1,9 +1,12 @@
 //! Response heads, read from upstreams.
 
-use super::request::{crlf_after, decimal, tokens};
+use super::request::{decimal, tokens};
+use super::scan::{Line, Scan, line, text};
 use super::{FIELDS_MAX, HEAD_MAX};
 use crate::{BodyLength, Field, Known, Method, Span};
-use std::mem::MaybeUninit;
+
+/// Length of `HTTP/1.1 200`.
+const STATUS_END: usize = 12;
 
 /// A response head: ranges into the bytes it was parsed from. Reused from response to response.
 #[derive(Debug)]
@@ -62,38 +65,19 @@ impl ResponseHead {
     /// # Errors
     /// When the head is malformed, its framing ambiguous, or it is longer than [`HEAD_MAX`].
     pub fn parse(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
-        let mut slots = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-        let mut response = httparse::Response::new(&mut []);
-        let config = httparse::ParserConfig::default();
-        let length = match config.parse_response_with_uninit_headers(&mut response, bytes, &mut slots) {
-            Ok(httparse::Status::Complete(length)) if length <= HEAD_MAX => length,
-            Ok(httparse::Status::Partial) if bytes.len() < HEAD_MAX => return Ok(false),
-            Ok(_) => return Err(ResponseError("upstream sent too big header")),
-            Err(_) => return Err(ResponseError("upstream sent an invalid header")),
+        let window = &bytes[..bytes.len().min(HEAD_MAX)];
+        let parsed = match self.read_status_line(window)? {
+            Some(http11) => self.read_fields(window)?.map(|framing| (http11, framing)),
+            None => None,
         };
-        let (Some(status), Some(version)) = (response.code, response.version) else {
-            return Err(ResponseError("upstream sent an incomplete status line"));
+        let Some((http11, Framing { content_length, chunked, closes })) = parsed else {
+            return if bytes.len() < HEAD_MAX {
+                Ok(false)
+            } else {
+                Err(ResponseError("upstream sent too big header"))
+            };
         };
-        if !(100..=599).contains(&status) {
-            return Err(ResponseError("upstream sent an invalid status"));
-        }
-        self.length = length;
-        self.status = status;
-        self.keep_alive = version == 1;
-        self.nominates = false;
-        self.reason = response
-            .reason
-            .filter(|r| !r.is_empty())
-            .map_or(Span::default(), |r| Span::of(bytes, r.as_bytes()));
-        // The reason ends the line; without one its end has to be looked for.
-        self.fields_start = match self.reason.is_empty() {
-            true => memchr::memchr(b'\n', bytes).map_or(length, |at| at + 1),
-            false => crlf_after(bytes, self.reason.end()).unwrap_or_default(),
-        };
-        if self.fields_start < 2 || bytes[self.fields_start - 2] != b'\r' {
-            return Err(ResponseError("upstream sent a bare LF"));
-        }
-        let Framing { content_length, chunked, closes } = self.read_fields(bytes, response.headers)?;
+        let status = self.status;
         self.content_length = content_length;
         self.body = match (content_length, chunked) {
             (Some(_), true) => {
@@ -111,55 +95,97 @@ impl ResponseHead {
         }
         // Such a connection can't be trusted to be where the next response starts: a transfer coding in HTTP/1.0 (RFC
         // 9112 section 6.1), or a body that a 204 must not have and may yet send.
-        let doubtful = (chunked && version == 0) || (status == 204 && announced);
+        let doubtful = (chunked && !http11) || (status == 204 && announced);
         self.keep_alive &= !closes && !doubtful && self.body != BodyLength::UntilClose;
         Ok(true)
     }
 
-    fn read_fields(
-        &mut self,
-        bytes: &[u8],
-        fields: &[httparse::Header<'_>],
-    ) -> Result<Framing, ResponseError> {
-        let mut line_start = self.fields_start;
-        let mut framing = Framing { content_length: None, chunked: false, closes: false };
-        self.fields.clear();
-        for field in fields {
-            let name = Span::of(bytes, field.name.as_bytes());
-            let value = if field.value.is_empty() {
-                Span::new(name.end() + 1, name.end() + 1)
+    /// Reads `version SP status [SP reason] CRLF`: whether it is HTTP/1.1; `None` where more bytes are needed.
+    fn read_status_line(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
+        const INVALID: ResponseError = ResponseError("upstream sent an invalid status line");
+        let Some((start, rest)) = bytes.split_at_checked(STATUS_END) else {
+            // Enough of it to tell HTTP from anything else, so that a client isn't kept waiting for garbage.
+            return if b"HTTP/1.".starts_with(&bytes[..bytes.len().min(7)]) {
+                Ok(None)
             } else {
-                Span::of(bytes, field.value)
+                Err(INVALID)
             };
-            if name.start() != line_start {
-                return Err(ResponseError("upstream sent a folded header line"));
-            }
-            line_start =
-                crlf_after(bytes, value.end()).map_err(|_| ResponseError("upstream sent a bare LF"))?;
-            let known = Known::classify(field.name.as_bytes());
-            match known {
-                Known::ContentLength => {
-                    let number = decimal(field.value)
-                        .ok_or(ResponseError("upstream sent an invalid Content-Length"))?;
-                    if framing.content_length.replace(number).is_some() {
-                        return Err(ResponseError("upstream sent more than one Content-Length"));
-                    }
-                }
-                Known::TransferEncoding => {
-                    if framing.chunked || !field.value.eq_ignore_ascii_case(b"chunked") {
-                        return Err(ResponseError("upstream sent an unknown Transfer-Encoding"));
-                    }
-                    framing.chunked = true;
-                }
-                Known::Connection => framing.closes |= self.note_connection(field.value),
-                _ => {}
-            }
-            self.fields.push(Field { name, value, line_end: line_start as u32, known });
+        };
+        let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ (b'0' | b'1'), b' ', digits @ ..] = start
+        else {
+            return Err(INVALID);
+        };
+        let status = digits
+            .iter()
+            .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u16::from(digit - b'0')));
+        self.status = status.filter(|status| (100..=599).contains(status)).ok_or(INVALID)?;
+        // The space after the status may be missing along with the reason (RFC 9112 section 4 asks for it; servers
+        // leave it out).
+        let from = STATUS_END + usize::from(rest.first() == Some(&b' '));
+        if !matches!(rest.first(), None | Some(b' ' | b'\r')) {
+            return Err(INVALID);
         }
-        if bytes.get(line_start..self.length) != Some(b"\r\n") {
-            return Err(ResponseError("upstream sent a bare LF"));
+        match text(bytes, from) {
+            Scan::Done((reason, end)) => {
+                self.reason = reason;
+                self.fields_start = end;
+                self.keep_alive = *minor == b'1';
+                self.nominates = false;
+                Ok(Some(*minor == b'1'))
+            }
+            Scan::More => Ok(None),
+            Scan::Bad(_) => Err(INVALID),
         }
-        Ok(framing)
+    }
+
+    /// Reads the fields: positions, classes, framing, all in one pass; `None` where more bytes are needed.
+    fn read_fields(&mut self, bytes: &[u8]) -> Result<Option<Framing>, ResponseError> {
+        self.fields.clear();
+        let mut at = self.fields_start;
+        let mut framing = Framing { content_length: None, chunked: false, closes: false };
+        loop {
+            match line(bytes, at) {
+                Scan::Done(Line::Field { name, value, end }) => {
+                    if self.fields.len() == FIELDS_MAX {
+                        return Err(ResponseError("upstream sent too many header fields"));
+                    }
+                    at = end;
+                    let known = Known::classify(name.get(bytes));
+                    if known != Known::Other {
+                        self.note(known, value.get(bytes), &mut framing)?;
+                    }
+                    self.fields.push(Field { name, value, line_end: end as u32, known });
+                }
+                Scan::Done(Line::End(end)) => {
+                    self.length = end;
+                    return Ok(Some(framing));
+                }
+                Scan::More => return Ok(None),
+                Scan::Bad(_) => return Err(ResponseError("upstream sent an invalid header")),
+            }
+        }
+    }
+
+    /// Takes note of a field that the gateway acts upon.
+    fn note(&mut self, known: Known, value: &[u8], framing: &mut Framing) -> Result<(), ResponseError> {
+        match known {
+            Known::ContentLength => {
+                let number =
+                    decimal(value).ok_or(ResponseError("upstream sent an invalid Content-Length"))?;
+                if framing.content_length.replace(number).is_some() {
+                    return Err(ResponseError("upstream sent more than one Content-Length"));
+                }
+            }
+            Known::TransferEncoding => {
+                if framing.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(ResponseError("upstream sent an unknown Transfer-Encoding"));
+                }
+                framing.chunked = true;
+            }
+            Known::Connection => framing.closes |= self.note_connection(value),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Takes note of a `Connection` field; true if it says `close`, which wins over every `keep-alive`.
