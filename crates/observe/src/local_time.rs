@@ -16,6 +16,8 @@ pub(crate) struct LocalTime {
 
 impl LocalTime {
     /// The second `unix_s` in `zone`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn at(unix_s: i64, zone: &TimeZone) -> Self {
         let time = Timestamp::from_second(unix_s).unwrap_or_default().to_zoned(zone.clone());
         Self {

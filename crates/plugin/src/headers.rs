@@ -50,6 +50,26 @@ impl HeaderEdits {
         self.ops.push(Op { kind: Kind::Set, start, name_len: name.len(), end: self.lines.len() });
     }
 
+    /// Replaces all fields of several names, which differ from each other, by one each. `write` appends complete lines
+    /// (`Name: value` and CRLF) in the order of the names and says where each one ends in what it appended to.
+    #[inline(always)]
+    pub fn set_lines<const N: usize>(
+        &mut self,
+        names: [&str; N],
+        write: impl FnOnce(&mut Vec<u8>) -> [usize; N],
+    ) {
+        if !self.ops.is_empty() {
+            names.iter().for_each(|name| self.void(name.as_bytes()));
+        }
+        let mut start = self.lines.len();
+        let ends = write(&mut self.lines);
+        self.ops.extend(std::array::from_fn::<_, N, _>(|at| {
+            let (name_len, end) = (names[at].len(), ends[at]);
+            debug_assert!((start + name_len..=self.lines.len()).contains(&end), "the end of a line");
+            Op { kind: Kind::Set, start: std::mem::replace(&mut start, end), name_len, end }
+        }));
+    }
+
     /// Adds a field beside those of its name. Bytes as in [`Self::set`].
     pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) {
         self.push(Kind::Append, name, value.as_ref());
@@ -146,6 +166,14 @@ mod tests {
         assert_eq!(edits.get(b"X-A"), Some(Some(&b"2"[..])));
         assert_eq!(edits.get(b"server"), Some(None));
         assert_eq!(edits.get(b"x-none"), None);
-        assert!(edits.drops(b"X-a") && edits.drops(b"server") && !edits.drops(b"x-b"));
+        edits.set_lines(["X-B", "X-C"], |lines| {
+            lines.extend_from_slice(b"X-B: 3\r\n");
+            let first = lines.len();
+            lines.extend_from_slice(b"X-C: 4\r\n");
+            [first, lines.len()]
+        });
+        assert_eq!(edits.get(b"x-b"), Some(Some(&b"3"[..])));
+        assert_eq!(edits.get(b"x-c"), Some(Some(&b"4"[..])));
+        assert!(edits.drops(b"X-a") && edits.drops(b"server") && edits.drops(b"x-b"));
     }
 }

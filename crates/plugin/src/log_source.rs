@@ -19,6 +19,10 @@ impl LogSource for Exchange<'_> {
         [self.request.method(), self.request.target(), version]
     }
 
+    fn request_id(&self) -> Option<u128> {
+        Some(self.id())
+    }
+
     fn status(&self) -> u16 {
         self.status
     }

@@ -103,7 +103,7 @@ impl Exchange<'_> {
                 Some(target) => Some(Cow::Borrowed(target)),
                 None => Some(Cow::Borrowed(request.target())),
             },
-            Var::RequestId => Some(Cow::Owned(self.request_id())),
+            Var::RequestId => Some(Cow::Owned(format!("{:032x}", self.id()).into_bytes())),
             Var::Hostname => text(&self.gateway.hostname),
             Var::Pid => Some(number(u64::from(self.gateway.pid))),
             Var::Msec => Some(seconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())),
@@ -113,15 +113,11 @@ impl Exchange<'_> {
 }
 
 impl Exchange<'_> {
-    /// 32 hexadecimal digits, as nginx's `$request_id`: unique per process and request, not secret.
-    fn request_id(&self) -> Vec<u8> {
+    /// `$request_id`, shown as 32 hexadecimal digits as nginx's: unique per process and request, not secret.
+    pub(crate) fn id(&self) -> u128 {
         let connection = mix(self.gateway.seed ^ self.client.serial);
         let request = mix(connection.wrapping_add(self.timing.request_number));
-        let mut id = Vec::with_capacity(32);
-        for half in [connection, request] {
-            id.extend((0..16).rev().map(|digit| b"0123456789abcdef"[(half >> (digit * 4)) as usize & 0xf]));
-        }
-        id
+        u128::from(connection) << 64 | u128::from(request)
     }
 }
 

@@ -72,7 +72,7 @@ impl<T> PerWorker<T> {
     ///
     /// # Panics
     /// When `f` calls `with` on the same cell again.
-    #[inline]
+    #[inline(always)]
     pub fn with<R>(&self, token: &WorkerToken, f: impl FnOnce(&mut T) -> R) -> R {
         f(&mut self.cells[token.index].0.borrow_mut())
     }

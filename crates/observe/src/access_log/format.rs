@@ -1,17 +1,26 @@
 //! A log format, compiled.
 
+use super::line::Text;
 use model::var::Var;
 
-/// One piece of a line. What nearly every format has is a piece of its own and costs no look-up; the rest goes through
-/// the variable.
+/// Text, and the value that follows it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    Text(Box<[u8]>),
+pub(super) struct Piece {
+    pub(super) text: Text,
+    pub(super) field: Field,
+}
+
+/// A value. What nearly every format has is a field of its own and costs no look-up; the rest goes through the variable.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    /// The line ends here.
+    End,
     RemoteAddr,
     TimeLocal,
     TimeIso8601,
     Msec,
     Request,
+    RequestId,
     Status,
     BytesSent,
     BodyBytesSent,
@@ -33,30 +42,23 @@ pub(super) enum Piece {
 /// braces; line breaks at the end, which YAML's block style leaves, are dropped.
 pub(super) fn compile(format: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let mut plain = Vec::new();
+    let mut text = Vec::new();
     let mut rest = format.trim_end_matches(['\r', '\n']);
     while let Some(at) = rest.find('$') {
         let (before, after) = (&rest[..at], &rest[at + 1..]);
-        plain.extend_from_slice(before.as_bytes());
+        text.extend_from_slice(before.as_bytes());
         let (name, tail) = name(after);
         if name.is_empty() {
-            plain.push(b'$');
+            text.push(b'$');
         } else {
-            push_text(&mut pieces, &mut plain);
-            pieces.push(piece(name));
+            pieces.push(Piece { text: Text::new(std::mem::take(&mut text)), field: field(name) });
         }
         rest = tail;
     }
-    plain.extend_from_slice(rest.as_bytes());
-    plain.push(b'\n');
-    push_text(&mut pieces, &mut plain);
+    text.extend_from_slice(rest.as_bytes());
+    text.push(b'\n');
+    pieces.push(Piece { text: Text::new(text), field: Field::End });
     pieces
-}
-
-fn push_text(pieces: &mut Vec<Piece>, plain: &mut Vec<u8>) {
-    if !plain.is_empty() {
-        pieces.push(Piece::Text(std::mem::take(plain).into()));
-    }
 }
 
 /// The variable's name at the start of `after`, and what follows it.
@@ -68,28 +70,29 @@ fn name(after: &str) -> (&str, &str) {
     after.split_at(end)
 }
 
-fn piece(name: &str) -> Piece {
+fn field(name: &str) -> Field {
     match Var::parse(name) {
-        Var::RemoteAddr => Piece::RemoteAddr,
-        Var::TimeLocal => Piece::TimeLocal,
-        Var::TimeIso8601 => Piece::TimeIso8601,
-        Var::Msec => Piece::Msec,
-        Var::RequestLine => Piece::Request,
-        Var::Status => Piece::Status,
-        Var::BytesSent => Piece::BytesSent,
-        Var::BodyBytesSent => Piece::BodyBytesSent,
-        Var::RequestLength => Piece::RequestLength,
-        Var::RequestTime => Piece::RequestTime,
-        Var::UpstreamAddr => Piece::UpstreamAddr,
-        Var::UpstreamStatus => Piece::UpstreamStatus,
-        Var::UpstreamResponseTime => Piece::UpstreamResponseTime,
-        Var::UpstreamScheme => Piece::UpstreamScheme,
-        Var::UpstreamHost => Piece::UpstreamHost,
-        Var::UpstreamUri => Piece::UpstreamUri,
-        Var::Http(header) if header == "host" => Piece::Host,
-        Var::Http(header) if header == "referer" => Piece::Referer,
-        Var::Http(header) if header == "user-agent" => Piece::UserAgent,
-        var => Piece::Other(var),
+        Var::RemoteAddr => Field::RemoteAddr,
+        Var::TimeLocal => Field::TimeLocal,
+        Var::TimeIso8601 => Field::TimeIso8601,
+        Var::Msec => Field::Msec,
+        Var::RequestLine => Field::Request,
+        Var::RequestId => Field::RequestId,
+        Var::Status => Field::Status,
+        Var::BytesSent => Field::BytesSent,
+        Var::BodyBytesSent => Field::BodyBytesSent,
+        Var::RequestLength => Field::RequestLength,
+        Var::RequestTime => Field::RequestTime,
+        Var::UpstreamAddr => Field::UpstreamAddr,
+        Var::UpstreamStatus => Field::UpstreamStatus,
+        Var::UpstreamResponseTime => Field::UpstreamResponseTime,
+        Var::UpstreamScheme => Field::UpstreamScheme,
+        Var::UpstreamHost => Field::UpstreamHost,
+        Var::UpstreamUri => Field::UpstreamUri,
+        Var::Http(header) if header == "host" => Field::Host,
+        Var::Http(header) if header == "referer" => Field::Referer,
+        Var::Http(header) if header == "user-agent" => Field::UserAgent,
+        var => Field::Other(var),
     }
 }
 
@@ -99,14 +102,18 @@ mod tests {
 
     #[test]
     fn formats_are_split_at_their_variables() {
-        let text = |text: &str| Piece::Text(text.as_bytes().into());
+        let piece = |text: &str, field| Piece { text: Text::new(text.as_bytes().to_vec()), field };
         for (format, pieces) in [
-            ("", vec![text("\n")]),
-            ("$status\n", vec![Piece::Status, text("\n")]),
-            ("cost: 5$, ${status}x $", vec![text("cost: 5$, "), Piece::Status, text("x $\n")]),
+            ("", vec![piece("\n", Field::End)]),
+            ("$status\n", vec![piece("", Field::Status), piece("\n", Field::End)]),
+            ("cost: 5$, ${status}x $", vec![piece("cost: 5$, ", Field::Status), piece("x $\n", Field::End)]),
             (
                 r#"{"u":"$http_user_agent$uri"}"#,
-                vec![text(r#"{"u":""#), Piece::UserAgent, Piece::Other(Var::Uri), text("\"}\n")],
+                vec![
+                    piece(r#"{"u":""#, Field::UserAgent),
+                    piece("", Field::Other(Var::Uri)),
+                    piece("\"}\n", Field::End),
+                ],
             ),
         ] {
             assert_eq!(compile(format), pieces, "{format}");

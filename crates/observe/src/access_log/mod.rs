@@ -5,6 +5,7 @@
 
 mod escape;
 mod format;
+mod line;
 mod render;
 mod source;
 mod writer;
@@ -31,6 +32,13 @@ pub const DEFAULT_FORMAT: &str = concat!(
 /// Bytes after which a worker hands its buffer over: APISIX's `access_log_buffer`, about 80 lines.
 pub const BUFFER_DEFAULT: usize = 16 * 1024;
 
+/// Room beyond a buffer's size for the line that fills it.
+const LINE_USUAL: usize = 4 * 1024;
+
+/// The longest line there may be: every byte of a 64 KiB head shown four times, each escaped to four. A longer one is
+/// dropped.
+const LINE_MAX: usize = 1024 * 1024;
+
 /// What the access log is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogConfig {
@@ -56,7 +64,9 @@ pub struct AccessLog {
 /// What a worker has not handed over yet.
 #[derive(Default)]
 struct Pending {
+    /// All of it room to write to, of which `used` is written.
     bytes: Vec<u8>,
+    used: usize,
     lines: u64,
     scratch: Scratch,
 }
@@ -80,9 +90,19 @@ impl AccessLog {
     #[inline]
     pub fn record<S: LogSource>(&self, worker: &WorkerToken, source: &S, now_unix_ms: u64) {
         self.workers.with(worker, |pending| {
-            self.renderer.line(source, now_unix_ms, &mut pending.scratch, &mut pending.bytes);
-            pending.lines += 1;
-            if pending.bytes.len() >= self.buffer {
+            loop {
+                let room = pending.bytes.get_mut(pending.used..).unwrap_or_default();
+                if let Some(length) = self.renderer.line(source, now_unix_ms, &mut pending.scratch, room) {
+                    pending.used += length;
+                    pending.lines += 1;
+                    break;
+                }
+                if !self.make_room(pending) {
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
+            }
+            if pending.used >= self.buffer {
                 self.hand_over(pending);
             }
         });
@@ -92,7 +112,7 @@ impl AccessLog {
     /// lines of a quiet gateway show up, and before the worker ends.
     pub fn tick(&self, worker: &WorkerToken) {
         self.workers.with(worker, |pending| {
-            if !pending.bytes.is_empty() {
+            if pending.used > 0 {
                 self.hand_over(pending);
             }
         });
@@ -109,11 +129,25 @@ impl AccessLog {
         self.dropped.load(Ordering::Relaxed) + self.writer.lost()
     }
 
+    /// Makes room for a line that didn't fit; false where it is longer than any may be.
+    #[cold]
+    fn make_room(&self, pending: &mut Pending) -> bool {
+        let (size, size_max) = (pending.bytes.len(), self.buffer + LINE_MAX);
+        if pending.used > 0 {
+            self.hand_over(pending);
+        } else if size < size_max {
+            pending.bytes.resize((size * 2).clamp(self.buffer + LINE_USUAL, size_max), 0);
+        } else {
+            return false;
+        }
+        true
+    }
+
     #[cold]
     fn hand_over(&self, pending: &mut Pending) {
         // The next buffer gets room for the line that will fill it, too.
-        let next = Vec::with_capacity(self.buffer + 1024);
-        let bytes = std::mem::replace(&mut pending.bytes, next);
+        let mut bytes = std::mem::replace(&mut pending.bytes, vec![0; self.buffer + LINE_USUAL]);
+        bytes.truncate(std::mem::take(&mut pending.used));
         let lines = std::mem::take(&mut pending.lines);
         if !self.writer.offer(bytes, lines) {
             self.dropped.fetch_add(lines, Ordering::Relaxed);

@@ -10,6 +10,8 @@ pub trait LogSource: VarSource {
     fn remote_addr(&self) -> &[u8];
     /// `$request`: method, target and version, as sent; empty parts where there was no request line.
     fn request_line(&self) -> [&[u8]; 3];
+    /// `$request_id`, `$apisix_request_id`: shown as 32 hexadecimal digits.
+    fn request_id(&self) -> Option<u128>;
     /// `$status`; 0 where there was none.
     fn status(&self) -> u16;
     /// `$bytes_sent`

@@ -20,6 +20,9 @@ impl LogSource for Proxied {
     fn request_line(&self) -> [&[u8]; 3] {
         [b"GET", b"/hello?a=\"b\"", b"HTTP/1.1"]
     }
+    fn request_id(&self) -> Option<u128> {
+        Some(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef)
+    }
     fn status(&self) -> u16 {
         200
     }
@@ -90,7 +93,7 @@ fn apisix_default_format_is_rendered_field_by_field() {
         after,
         concat!(
             r#"a.com:9080 "GET /hello?a=\x22b\x22 HTTP/1.1" 200 12 12.345 "-" "curl/8.0" "#,
-            r#"127.0.0.1:1980 200 0.004 "http://a.com:9080" "-""#,
+            r#"127.0.0.1:1980 200 0.004 "http://a.com:9080" "0123456789abcdef0123456789abcdef""#,
             "\n"
         )
     );
@@ -116,6 +119,24 @@ fn full_buffers_are_handed_over_without_a_tick() {
     drop(log);
     // "10.0.0.1\n" is 9 bytes: the twelfth line fills the buffer.
     assert_eq!(std::fs::read_to_string(&config.path).expect("written").lines().count(), 12);
+}
+
+#[test]
+fn lines_longer_than_the_buffer_are_written_and_longer_than_any_limit_dropped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = "x".repeat(100_000);
+    let config = AccessLogConfig { buffer: 100, ..config(folder.path(), &long, Escape::None) };
+    let (log, worker) = (AccessLog::open(&config).expect("opens"), worker());
+    log.record(&worker, &Proxied, 0);
+    log.record(&worker, &Proxied, 0);
+    assert_eq!(log.dropped(), 0);
+    drop(log);
+    assert_eq!(std::fs::read_to_string(&config.path).expect("written"), format!("{long}\n{long}\n"));
+
+    let config = AccessLogConfig { format: "x".repeat(2 * LINE_MAX), ..config };
+    let log = AccessLog::open(&config).expect("opens");
+    log.record(&worker, &Proxied, 0);
+    assert_eq!(log.dropped(), 1);
 }
 
 #[test]

@@ -74,6 +74,8 @@ pub(super) struct HttpMetrics {
 struct Near {
     places: Vec<Option<Box<Entry>>>,
     taken: usize,
+    /// The place used last. Busy routes come in runs, and comparing is cheaper than hashing.
+    last: usize,
 }
 
 /// One label set and the worker's cells for it.
@@ -82,7 +84,12 @@ struct Entry {
     code: u16,
     response_source: &'static str,
     disabled: DisabledLabels,
-    texts: [Box<str>; 6],
+    route: Box<str>,
+    service: Box<str>,
+    consumer: Box<str>,
+    node: Box<str>,
+    matched_uri: Box<str>,
+    matched_host: Box<str>,
     status: Arc<Counter>,
     request: Arc<Histogram>,
     /// Made when an upstream was asked for the first time.
@@ -125,7 +132,7 @@ impl HttpMetrics {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(
         &self,
         worker: &WorkerToken,
@@ -133,17 +140,26 @@ impl HttpMetrics {
         disabled: DisabledLabels,
         sample: &HttpSample,
     ) {
-        let hash = labels.hash(self.seed);
         self.near.with(worker, |near| {
-            if !near.holds(hash, labels, disabled) {
-                near.put(self.find(worker, hash, labels, disabled));
+            if !near.last().is_some_and(|entry| entry.is(labels, disabled)) {
+                self.find(worker, labels, disabled, near);
             }
-            let Some(entry) = near.at(hash) else { return };
+            let Some(entry) = near.last() else { return };
             if sample.upstream_us.is_some() && entry.upstream.is_none() {
                 entry.upstream = Some(self.histogram(worker, "upstream", labels, disabled));
             }
             self.add(entry, sample);
         });
+    }
+
+    /// Makes the label set's place the last one used, its cells asked from the families if it has none.
+    #[inline(never)]
+    fn find(&self, worker: &WorkerToken, labels: &HttpLabels<'_>, disabled: DisabledLabels, near: &mut Near) {
+        let hash = labels.hash(self.seed);
+        near.last = near.place_of(hash);
+        if !near.last().is_some_and(|entry| entry.is(labels, disabled)) {
+            near.put(self.cells(worker, hash, labels, disabled));
+        }
     }
 
     #[inline]
@@ -159,10 +175,9 @@ impl HttpMetrics {
         entry.egress.add(sample.egress_bytes);
     }
 
-    /// Asks the families for the cells of a label set that the worker's table lacks.
+    /// Asks the families for the cells of a label set.
     #[cold]
-    #[inline(never)]
-    fn find(
+    fn cells(
         &self,
         worker: &WorkerToken,
         hash: u64,
@@ -180,7 +195,12 @@ impl HttpMetrics {
             code: labels.code,
             response_source: labels.response_source,
             disabled,
-            texts: labels.texts().map(Box::from),
+            route: labels.route.into(),
+            service: labels.service.into(),
+            consumer: labels.consumer.into(),
+            node: labels.node.into(),
+            matched_uri: labels.matched_uri.into(),
+            matched_host: labels.matched_host.into(),
             status: self.status.cell(worker, &masked(values, disabled.status), Counter::default),
             request: self.histogram(worker, "request", labels, disabled),
             upstream: None,
@@ -213,20 +233,13 @@ fn masked<const N: usize>(mut values: [&str; N], bits: u16) -> [&str; N] {
     values
 }
 
-impl<'a> HttpLabels<'a> {
-    #[inline]
-    fn texts(&self) -> [&'a str; 6] {
-        [self.route, self.node, self.matched_uri, self.service, self.consumer, self.matched_host]
-    }
-
+impl HttpLabels<'_> {
     /// By content and not by address: a snapshot's strings move whenever the configuration changes.
-    #[inline]
     fn hash(&self, seed: u64) -> u64 {
         let mut state = seed ^ u64::from(self.code) ^ (self.response_source.len() as u64) << 16;
-        for text in self.texts() {
-            if !text.is_empty() {
-                state = hash::hash(state, text.as_bytes());
-            }
+        for text in [self.route, self.node, self.matched_uri, self.service, self.consumer, self.matched_host]
+        {
+            state = hash::hash(state, text.as_bytes());
         }
         state
     }
@@ -253,24 +266,34 @@ impl<'a> HttpLabels<'a> {
     }
 }
 
+impl Entry {
+    #[inline]
+    fn is(&self, labels: &HttpLabels<'_>, disabled: DisabledLabels) -> bool {
+        self.code == labels.code
+            && self.disabled == disabled
+            && same(&self.route, labels.route)
+            && same(&self.node, labels.node)
+            && same(&self.matched_uri, labels.matched_uri)
+            && (std::ptr::eq(self.response_source, labels.response_source)
+                || self.response_source == labels.response_source)
+            && same(&self.service, labels.service)
+            && same(&self.consumer, labels.consumer)
+            && same(&self.matched_host, labels.matched_host)
+    }
+}
+
 impl Near {
     #[inline]
-    fn at(&mut self, hash: u64) -> Option<&mut Entry> {
-        let place = hash as usize & self.places.len().wrapping_sub(1);
-        self.places.get_mut(place)?.as_deref_mut()
+    fn last(&mut self) -> Option<&mut Entry> {
+        self.places.get_mut(self.last)?.as_deref_mut()
     }
 
-    #[inline]
-    fn holds(&mut self, hash: u64, labels: &HttpLabels<'_>, disabled: DisabledLabels) -> bool {
-        let Some(entry) = self.at(hash) else { return false };
-        entry.hash == hash
-            && entry.code == labels.code
-            && entry.disabled == disabled
-            && same(entry.response_source, labels.response_source)
-            && entry.texts.iter().zip(labels.texts()).all(|(own, text)| same(own, text))
+    fn place_of(&self, hash: u64) -> usize {
+        // The table's size is a power of two, or 0.
+        hash as usize & self.places.len().saturating_sub(1)
     }
 
-    /// Puts an entry in its place, the table grown first when it is half full.
+    /// Puts an entry in its place, which becomes the last one used; the table is grown first when it is half full.
     fn put(&mut self, entry: Box<Entry>) {
         if self.taken * 2 >= self.places.len() && self.places.len() < PLACES_MAX {
             let size = (self.places.len() * 2).max(64);
@@ -285,15 +308,15 @@ impl Near {
     }
 
     fn place(&mut self, entry: Box<Entry>) {
-        let place = entry.hash as usize & (self.places.len() - 1);
-        if self.places[place].replace(entry).is_none() {
+        self.last = self.place_of(entry.hash);
+        if self.places[self.last].replace(entry).is_none() {
             self.taken += 1;
         }
     }
 }
 
-/// Equality that settles empty strings without a call.
+/// Equality of short texts; most are empty.
 #[inline]
 fn same(a: &str, b: &str) -> bool {
-    a.len() == b.len() && (a.is_empty() || a == b)
+    hash::same(a.as_bytes(), b.as_bytes())
 }

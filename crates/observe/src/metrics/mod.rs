@@ -72,7 +72,7 @@ impl Metrics {
     }
 
     /// Counts one HTTP request.
-    #[inline]
+    #[inline(always)]
     pub fn record_http(
         &self,
         worker: &WorkerToken,

@@ -23,6 +23,14 @@ impl Amount {
         }
     }
 
+    /// The number, where it is the same for all requests.
+    pub(super) fn fixed(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(number) => Some(*number),
+            Self::FromRequest(_) => None,
+        }
+    }
+
     /// The number for this request, if there is a usable one.
     #[inline]
     pub(super) fn of(&self, source: &dyn VarSource) -> Option<u64> {

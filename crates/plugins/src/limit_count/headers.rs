@@ -14,6 +14,15 @@ pub(super) struct HeaderNames {
     reset: String,
 }
 
+/// The three header lines of one limit, as far as they are known before a request comes.
+pub(super) struct Headers {
+    names: HeaderNames,
+    /// The first line and the second one's name, where the limit is the same for all requests; and the first one's end.
+    head: Option<(Box<[u8]>, usize)>,
+    /// From the second line's end to the third one's value.
+    between: Box<[u8]>,
+}
+
 /// Time until the window ends, in hundredths of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reset(u64);
@@ -42,12 +51,49 @@ impl HeaderNames {
             reset: prefixed(&self.reset),
         }
     }
+}
 
-    #[inline]
+impl Headers {
+    /// Lines with these names; `limit` where it is the same for all requests.
+    pub(super) fn new(names: HeaderNames, limit: Option<u64>) -> Self {
+        let between = format!("\r\n{}: ", names.reset).into_bytes().into();
+        let head = limit.map(|limit| {
+            let mut head = Vec::new();
+            let first_end = names.push_head(limit, &mut head);
+            (head.into(), first_end)
+        });
+        Self { names, head, between }
+    }
+
+    /// Sets the three fields: as few pieces as there are, since they are written for every request.
+    #[inline(always)]
     pub(super) fn write(&self, limit: u64, remaining: u64, reset: Reset, out: &mut HeaderEdits) {
-        out.set_number(&self.limit, limit);
-        out.set_number(&self.remaining, remaining);
-        reset.write(&self.reset, out);
+        let names = [&*self.names.limit, &self.names.remaining, &self.names.reset];
+        out.set_lines(names, |lines| {
+            let start = lines.len();
+            let first_end = match &self.head {
+                Some((head, first_end)) => {
+                    lines.extend_from_slice(head);
+                    start + first_end
+                }
+                None => self.names.push_head(limit, lines),
+            };
+            lines.extend_from_slice(itoa::Buffer::new().format(remaining).as_bytes());
+            lines.extend_from_slice(&self.between);
+            let second_end = lines.len() + 2 - self.between.len();
+            reset.push(lines);
+            [first_end, second_end, lines.len()]
+        });
+    }
+}
+
+impl HeaderNames {
+    /// Appends the first line and the second one's name, and says where the first one ends.
+    fn push_head(&self, limit: u64, out: &mut Vec<u8>) -> usize {
+        out.extend_from_slice(format!("{}: {limit}\r\n", self.limit).as_bytes());
+        let first_end = out.len();
+        out.extend_from_slice(format!("{}: ", self.remaining).as_bytes());
+        first_end
     }
 }
 
@@ -61,28 +107,25 @@ impl Reset {
         Self(ms.div_ceil(10))
     }
 
-    /// Writes seconds with as many decimals as there are, at most two: `60`, `59.9`, `0.05`.
-    #[inline]
-    fn write(self, name: &str, out: &mut HeaderEdits) {
+    /// Appends seconds with as many decimals as there are, at most two (`60`, `59.9`, `0.05`), and the line's end.
+    #[inline(always)]
+    fn push(self, out: &mut Vec<u8>) {
         let (seconds, hundredths) = (self.0 / 100, (self.0 % 100) as u8);
+        if seconds < 100 {
+            // The usual window is a minute.
+            let digits = [b'0' + (seconds / 10) as u8, b'0' + (seconds % 10) as u8];
+            out.extend_from_slice(&digits[usize::from(seconds < 10)..]);
+        } else {
+            out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+        }
+        let (tenths, rest) = (b'0' + hundredths / 10, b'0' + hundredths % 10);
         if hundredths == 0 {
-            out.set_number(name, seconds);
-            return;
+            out.extend_from_slice(b"\r\n");
+        } else if rest == b'0' {
+            out.extend_from_slice(&[b'.', tenths, b'\r', b'\n']);
+        } else {
+            out.extend_from_slice(&[b'.', tenths, rest, b'\r', b'\n']);
         }
-        // 20 digits of a 64-bit number, the point, two decimals.
-        let mut text = [0; 23];
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(seconds).as_bytes();
-        let mut end = digits.len();
-        text[..end].copy_from_slice(digits);
-        text[end] = b'.';
-        text[end + 1] = b'0' + hundredths / 10;
-        end += 2;
-        if !hundredths.is_multiple_of(10) {
-            text[end] = b'0' + hundredths % 10;
-            end += 1;
-        }
-        out.set(name, &text[..end]);
     }
 }
 
@@ -97,9 +140,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn written(names: &HeaderNames, reset: Reset) -> String {
+    fn written(headers: &Headers, reset: Reset) -> String {
         let (mut edits, mut out) = (HeaderEdits::default(), Vec::new());
-        names.write(10, 9, reset, &mut edits);
+        edits.set("X-Other", "1");
+        headers.write(10, 9, reset, &mut edits);
+        assert_eq!(edits.get(b"x-ratelimit-remaining"), Some(Some(&b"9"[..])));
         edits.write(&mut out);
         String::from_utf8(out).expect("ascii")
     }
@@ -115,8 +160,11 @@ mod tests {
             (Reset::rounded_down(9), "0"),
             (Reset::rounded_down(u64::MAX), "18446744073709551.61"),
         ] {
-            let headers = written(&HeaderNames::of(None), reset);
-            assert!(headers.ends_with(&format!("\r\nX-RateLimit-Reset: {shown}\r\n")), "{headers}");
+            let before = "X-Other: 1\r\nX-RateLimit-Limit: 10\r\nX-RateLimit-Remaining: 9\r\n";
+            for limit in [Some(10), None] {
+                let headers = written(&Headers::new(HeaderNames::of(None), limit), reset);
+                assert_eq!(headers, format!("{before}X-RateLimit-Reset: {shown}\r\n"));
+            }
         }
     }
 

@@ -97,7 +97,7 @@ impl Windows {
 
     /// Counts `cost` for `key` in its running fixed window, which begins now and lasts `length_ms` if there is none.
     /// The cost is counted however much was counted before: whether it was too much is for the caller to say.
-    #[inline]
+    #[inline(always)]
     pub fn count(
         &self,
         worker: &WorkerToken,

@@ -1,6 +1,7 @@
 //! The windows that one worker used last.
 
 use super::{Scope, Window};
+use crate::hash;
 use std::sync::Arc;
 
 /// Entries of a worker's table, a power of two: 32 KB of pointers. A key whose place another one holds takes the shard's
@@ -20,7 +21,7 @@ impl Near {
         let window = self.places.get(hash as usize % PLACES)?.as_ref()?;
         let key = &window.key;
         let same_scope = Arc::ptr_eq(&key.scope, &scope.name) || key.scope == scope.name;
-        (same_scope && *key.value == *value && key.sliding == sliding).then_some(window)
+        (same_scope && hash::same(&key.value, value) && key.sliding == sliding).then_some(window)
     }
 
     /// Remembers a window in place of whatever stood there.
