@@ -226,6 +226,10 @@ impl Ends<'_, '_, '_> {
         let (body, reusable) = (response.body, response.keep_alive);
         let mut flow = BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, timeouts };
         let head_len = message.out.len() as u64;
+        if response.status == 101 {
+            // The other protocol's first bytes may have come with the head.
+            message.out.extend_from_slice(&buffer[start..filled]);
+        }
         let complete = flow.run(self, buffer, message.out, exchange).await;
         exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
         if !complete {

@@ -41,10 +41,14 @@ pub(super) async fn run(
     let plain = chains.iter().all(|chain| chain.rewrite.is_empty() && chain.access.is_empty());
     exchange.upstream.started = if plain { exchange.timing.started } else { Instant::now() };
     let mut tried = Vec::new();
+    let mut last = None;
+    let mut tries = 0;
     loop {
         let key = hash_key(exchange, upstream);
         let Some(node) = state.pick(&key, worker.clock.now_ms(), &tried) else {
-            let error = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
+            // With all nodes tried, what the last one did is the answer.
+            let none = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
+            let error = last.unwrap_or(none);
             return respond::fail(link, message, body, Some(route), exchange, error).await;
         };
         let result = attempt(link, message, body, exchange, route, &state, node, timeouts).await;
@@ -52,7 +56,9 @@ pub(super) async fn run(
         state.finished(node, Outcome { latency, failed: result.is_err() }, worker.clock.now_ms());
         match result {
             Ok(after) => return after,
-            Err(error) if error.retry && may_retry(upstream, exchange, tried.len()) => {
+            Err(error) if error.retry && may_retry(upstream, exchange, tries) => {
+                last = Some(error);
+                tries += 1;
                 tracing::warn!(upstream = exchange.upstream.addr(), "{}; trying another node", error.reason);
                 // A lone node is asked again, as APISIX does.
                 if state.nodes.len() > 1 {
@@ -65,8 +71,8 @@ pub(super) async fn run(
 }
 
 /// Whether `upstream` allows another try after `tries` that failed, the last one not counted.
-fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: usize) -> bool {
-    (tries as u64) < u64::from(upstream.retries)
+fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: u32) -> bool {
+    tries < upstream.retries
         && upstream.retry_timeout.is_none_or(|limit| exchange.timing.started.elapsed() < limit)
 }
 

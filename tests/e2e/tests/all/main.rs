@@ -2,6 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bodies;
 mod connections;
+mod headers;
+mod limits;
 mod protocol;
 mod study;
+mod upstreams;
+mod websocket;

@@ -1,0 +1,90 @@
+//! What the upstream learns of the client, and what neither side learns of the other.
+
+use e2e::{Gateway, Message, Seen, Upstream};
+use serde_json::{Value, json};
+
+fn start(upstream: &Value) -> (Gateway, Upstream, Seen) {
+    let (server, seen) = Upstream::recording();
+    let gateway = Gateway::start();
+    gateway.route_with(&server.address(), upstream, &json!({}));
+    (gateway, server, seen)
+}
+
+fn ask(gateway: &Gateway, seen: &Seen, fields: &str) -> Message {
+    let mut client = gateway.connect();
+    client.send(format!("GET /a?b=c HTTP/1.1\r\n{fields}\r\n"));
+    assert_eq!(client.response().status(), 200);
+    seen.only()
+}
+
+#[test]
+fn the_host_is_as_pass_host_says() {
+    let (gateway, server, seen) = start(&json!({}));
+    assert_eq!(ask(&gateway, &seen, "Host: Shop.example:81\r\n").field("host"), Some("Shop.example:81"));
+    gateway.route_with(&server.address(), &json!({ "pass_host": "node" }), &json!({}));
+    assert_eq!(ask(&gateway, &seen, "Host: shop\r\n").field("host"), Some(server.address().as_str()));
+    let rewrite = json!({ "pass_host": "rewrite", "upstream_host": "inside.example" });
+    gateway.route_with(&server.address(), &rewrite, &json!({}));
+    assert_eq!(ask(&gateway, &seen, "Host: shop\r\n").field("host"), Some("inside.example"));
+}
+
+#[test]
+fn the_upstream_is_told_who_asks() {
+    let (gateway, _server, seen) = start(&json!({}));
+    let request = ask(&gateway, &seen, "Host: shop.example\r\n");
+    assert_eq!(request.start, "GET /a?b=c HTTP/1.1");
+    assert_eq!(request.field("x-real-ip"), Some("127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("http"));
+    assert_eq!(request.field("x-forwarded-host"), Some("shop.example"));
+    assert_eq!(request.field("x-forwarded-port"), Some(gateway.port.to_string().as_str()));
+    // What the client says of itself is not believed, but for the list of addresses, which grows.
+    let request = ask(
+        &gateway,
+        &seen,
+        "Host: shop.example:81\r\nX-Forwarded-For: 10.0.0.1\r\nX-Real-IP: 10.0.0.2\r\n\
+         X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\n",
+    );
+    assert_eq!(request.field("x-forwarded-for"), Some("10.0.0.1, 127.0.0.1"));
+    assert_eq!(request.field("x-real-ip"), Some("127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("http"));
+    assert_eq!(request.field("x-forwarded-host"), Some("shop.example:81"));
+    assert_eq!(request.field("x-forwarded-port"), Some("81"));
+}
+
+#[test]
+fn fields_of_the_connection_stay_on_it() {
+    let (gateway, _server, seen) = start(&json!({}));
+    let request = ask(
+        &gateway,
+        &seen,
+        "Host: a\r\nConnection: keep-alive, X-Secret\r\nKeep-Alive: timeout=5\r\nProxy-Connection: close\r\n\
+         TE: trailers\r\nUpgrade: websocket\r\nX-Secret: 1\r\nX-Kept: yes\r\nX-Kept: again\r\n",
+    );
+    for gone in ["connection", "keep-alive", "proxy-connection", "te", "upgrade", "x-secret"] {
+        assert_eq!(request.all(gone), [""; 0], "{gone}");
+    }
+    assert_eq!(request.all("x-kept"), ["yes", "again"]);
+}
+
+#[test]
+fn the_responses_own_fields_are_passed_on() {
+    let upstream = Upstream::answering(|_| {
+        b"HTTP/1.1 299 Peculiar\r\nServer: inside\r\nDate: x\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=1\r\n\
+          Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 2\r\n\r\nok"
+            .to_vec()
+    });
+    let gateway = Gateway::start();
+    gateway.route_all(&upstream.address());
+    let answer = gateway.get("/");
+    assert_eq!(answer.start, "HTTP/1.1 299 Peculiar");
+    assert_eq!(answer.all("set-cookie"), ["a=1", "b=2"]);
+    for gone in ["x-hop", "keep-alive", "connection"] {
+        assert_eq!(answer.field(gone), None, "{gone}");
+    }
+    assert!(
+        answer.field("server").unwrap().starts_with("Tidegate")
+            || answer.field("server").unwrap().starts_with("APISIX")
+    );
+    assert!(answer.field("date").unwrap().ends_with(" GMT"));
+}

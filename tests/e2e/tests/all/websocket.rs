@@ -1,0 +1,57 @@
+//! Another protocol through the gateway: `enable_websocket`.
+
+use e2e::{Gateway, Upstream};
+use serde_json::json;
+
+const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+#[test]
+fn bytes_flow_both_ways_after_the_switch() {
+    let upstream = Upstream::serve(|mut peer, _| {
+        let request = peer.request().unwrap();
+        if !request.lists("connection", "upgrade") {
+            return peer.send("HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n");
+        }
+        assert_eq!(request.field("upgrade"), Some("websocket"));
+        // The first bytes of the new protocol come with the head.
+        peer.send(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nwelcome",
+        );
+        for _ in 0..3 {
+            let word = peer.bytes(4);
+            peer.send(word);
+        }
+        assert!(peer.is_closed(), "the client's end is passed on");
+        peer.send("bye");
+    });
+    let gateway = Gateway::start();
+    gateway.route_with(&upstream.address(), &json!({}), &json!({ "enable_websocket": true }));
+    let mut client = gateway.connect();
+    client.send(ASK);
+    let answer = client.head();
+    assert_eq!((answer.status(), answer.field("upgrade")), (101, Some("websocket")));
+    assert!(answer.lists("connection", "upgrade"));
+    assert_eq!(client.bytes(7), b"welcome");
+    for word in ["ping", "pong", "\0\r\n\0"] {
+        client.send(word);
+        assert_eq!(client.bytes(4), word.as_bytes());
+    }
+    client.finish();
+    assert_eq!(client.bytes(3), b"bye");
+    assert!(client.is_closed());
+    // Without the switch on the route the wish is not passed on.
+    gateway.route_all(&upstream.address());
+    let mut client = gateway.connect();
+    client.send(ASK);
+    assert_eq!(client.response().status(), 426);
+}
+
+#[test]
+fn a_switch_that_nobody_asked_for_is_502() {
+    let upstream =
+        Upstream::answering(|_| b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".to_vec());
+    let gateway = Gateway::start();
+    gateway.route_with(&upstream.address(), &json!({}), &json!({ "enable_websocket": true }));
+    assert_eq!(gateway.get("/").status(), 502);
+}
