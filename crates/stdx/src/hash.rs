@@ -101,7 +101,7 @@ mod tests {
     fn keys_are_the_same_where_every_byte_is() {
         let text = b"abcdefghijklmnopqrstuvwxyz";
         for end in 0..=text.len() {
-            assert!(same(&text[..end], &text[..end].to_vec()), "length {end}");
+            assert!(same(&text[..end], &Vec::from(&text[..end])), "length {end}");
             assert!(!same(&text[..end], b"abcdefghijklmnopqrstuvwxyz."), "length {end}");
             for at in 0..end {
                 let mut changed = text[..end].to_vec();
