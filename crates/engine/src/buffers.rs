@@ -14,9 +14,9 @@ pub(crate) const RELAY_BUFFER: usize = 64 * 1024;
 /// Bytes from a client: the longest head, and behind it the longest framing that a body decoder must see at once.
 const INPUT_BUFFER: usize = HEAD_MAX + TRAILERS_MAX;
 
-/// How many free buffers of each kind a worker keeps: 64 x (40 + 64) KiB = 6.5 MiB at most, of which only what was
-/// written to is resident.
-const FREE_MAX: usize = 64;
+/// How many free buffers of each kind a worker keeps: as many as it commonly has exchanges in flight. 512 x (40 + 64)
+/// KiB = 52 MiB of addresses, of which only what was written to is resident: about 8 KiB each for short messages.
+const FREE_MAX: usize = 512;
 
 /// An output buffer that grew beyond this is not kept.
 const OUT_KEPT: usize = 64 * 1024;

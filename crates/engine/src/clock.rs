@@ -1,25 +1,31 @@
-//! The worker's time: coarse, advanced by the tick, and the `Date` field that goes with it.
+//! The worker's time: coarse, advanced by the tick, and the lines of responses that go with it.
 
+use crate::timer::TICK;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime};
+
+const TICK_MS: u64 = TICK.as_millis() as u64;
 
 /// A worker's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
     now_ms: Cell<u64>,
-    /// `Date: ...\r\n`, of `date_second`.
-    date: RefCell<Vec<u8>>,
+    /// `Server: ...\r\nDate: ...\r\n`, of `date_second`.
+    lines: RefCell<Vec<u8>>,
+    server: String,
     date_second: Cell<u64>,
     unix_ms: Cell<u64>,
 }
 
 impl Clock {
-    pub(crate) fn new() -> Self {
+    /// A clock whose lines name `server`.
+    pub(crate) fn new(server: &str) -> Self {
         let clock = Self {
             start: Instant::now(),
             now_ms: Cell::new(0),
-            date: RefCell::new(Vec::new()),
+            lines: RefCell::new(Vec::new()),
+            server: server.to_owned(),
             date_second: Cell::new(u64::MAX),
             unix_ms: Cell::new(0),
         };
@@ -35,7 +41,8 @@ impl Clock {
         self.unix_ms.set(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
         let second = since_epoch.as_secs();
         if self.date_second.replace(second) != second {
-            *self.date.borrow_mut() = format!("Date: {}\r\n", httpdate::fmt_http_date(wall)).into_bytes();
+            let date = httpdate::fmt_http_date(wall);
+            *self.lines.borrow_mut() = format!("Server: {}\r\nDate: {date}\r\n", self.server).into_bytes();
         }
     }
 
@@ -48,11 +55,10 @@ impl Clock {
     /// The point `after` the last tick.
     #[inline]
     pub(crate) fn deadline_ms(&self, after: Duration) -> u64 {
-        // One tick more, because the last one may be almost a tick ago: a deadline may come late, never early.
-        self.now_ms
-            .get()
-            .saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX))
-            .saturating_add(crate::timer::TICK.as_millis() as u64)
+        // One tick more, because the last one may be almost a tick ago: a deadline may come late, never early. In 64
+        // bits, because this runs several times per request: 584 million years are enough.
+        let after_ms = after.as_secs().wrapping_mul(1000).wrapping_add(u64::from(after.subsec_millis()));
+        self.now_ms.get().wrapping_add(after_ms).wrapping_add(TICK_MS)
     }
 
     /// Milliseconds since the Unix epoch, as of the last tick.
@@ -61,9 +67,9 @@ impl Clock {
         self.unix_ms.get()
     }
 
-    /// Appends the `Date` line.
+    /// Appends the `Server` and `Date` lines.
     #[inline]
-    pub(crate) fn write_date(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.date.borrow());
+    pub(crate) fn write_lines(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.lines.borrow());
     }
 }

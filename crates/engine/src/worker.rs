@@ -66,13 +66,14 @@ impl Worker {
         let mut reader = context.published.reader();
         let current = Rc::new(Arc::clone(reader.current()));
         let token = WorkerToken::claim()?;
+        let clock = Clock::new(&config.server);
         Some(Self {
+            clock,
             upstreams: Upstreams::new(resolver, config.keepalive, token.index() as u64),
             token,
             config,
             buffers: Buffers::default(),
             timers: Timers::default(),
-            clock: Clock::new(),
             context,
             draining: Cell::new(false),
             open: Cell::new(0),

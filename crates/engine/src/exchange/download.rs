@@ -107,7 +107,6 @@ impl Ends<'_, '_, '_> {
         self.buffers.put_relay(buffer);
         let now = Instant::now();
         exchange.upstream.time = Some(now - exchange.upstream.started);
-        exchange.timing.total = now - exchange.timing.started;
         result
     }
 

@@ -15,9 +15,11 @@ pub(super) fn record(
     body: &RequestBody<'_>,
     exchange: &mut Exchange<'_>,
 ) {
-    if exchange.timing.total.is_zero() {
-        exchange.timing.total = exchange.timing.started.elapsed();
-    }
+    // The upstream's last byte and the client's are one event where no clock was read in between.
+    exchange.timing.total = match exchange.upstream.time {
+        Some(time) if exchange.upstream.started == exchange.timing.started => time,
+        _ => exchange.timing.started.elapsed(),
+    };
     exchange.timing.request_bytes += body.consumed();
     let chain = route.map(|route| &route.chain);
     for step in &snapshot.global.log {

@@ -77,6 +77,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     // Plugins may answer themselves, before anything is sent upstream.
     let route = selected.as_ref().ok().copied().flatten();
     let origin = match selected {
+        Ok(route) if phases::nothing_to_run(&snapshot, route) => origin::choose(link, route),
         Ok(route) => match phases::before_origin(&snapshot, route, &mut exchange).await {
             Some(reply) => Origin::Reply(reply),
             None => origin::choose(link, route),

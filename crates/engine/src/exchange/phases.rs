@@ -4,6 +4,12 @@ use plugin::{Chain, Exchange, Flow, Reply, Step};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
 
+/// Whether no plugin stands before the origin; then not even a future is made.
+#[inline]
+pub(super) fn nothing_to_run(snapshot: &Snapshot, route: Option<&Arc<Route>>) -> bool {
+    snapshot.global.is_empty() && route.is_none_or(|route| route.chain.is_empty())
+}
+
 /// Runs rewrite, access and before-proxy: of the global rules first, then of the route. The answer of the first plugin
 /// that has one.
 pub(super) async fn before_origin(

@@ -135,7 +135,7 @@ async fn converse(
     body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'_>,
     route: &Route,
-    mut connection: Connection,
+    mut connection: Box<Connection>,
     pool: &AddrPool,
     timeouts: Timeouts,
 ) -> Result<After, ProxyError> {

@@ -113,10 +113,7 @@ pub(super) fn write_relayed_head(
 
 /// `Server`, `Date`, and the upstream's status where it is to be shown.
 fn write_own_lines(worker: &Worker, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"Server: ");
-    out.extend_from_slice(worker.config.server.as_bytes());
-    out.extend_from_slice(b"\r\n");
-    worker.clock.write_date(out);
+    worker.clock.write_lines(out);
     let status = match exchange.upstream.status {
         // The proxy's own verdict stands for an upstream that gave none, as `$upstream_status` does in nginx.
         0 if exchange.source == ResponseSource::Nginx && exchange.upstream.addr.is_some() => exchange.status,

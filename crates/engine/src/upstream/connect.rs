@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// A connection to an upstream node.
+/// A connection to an upstream node. Kept boxed: it changes hands several times per request.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
@@ -36,7 +36,7 @@ pub(crate) async fn pool_of(
 }
 
 /// A new connection to the pool's address; `timer` holds the connect timeout.
-pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Connection, ProxyError> {
+pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Box<Connection>, ProxyError> {
     let failed = |error: std::io::Error| ProxyError::io(Side::Upstream, &error).retriable();
     let socket = if pool.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let mut connecting = pin!(socket.map_err(failed)?.connect(pool.address));
@@ -53,5 +53,5 @@ pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Connection
     .await?;
     // As on the client's side: each write is a whole head or all there is of a body.
     let _ = stream.set_nodelay(true);
-    Ok(Connection { stream, requests: 0, reused: false })
+    Ok(Box::new(Connection { stream, requests: 0, reused: false }))
 }

@@ -35,8 +35,7 @@ pub(crate) struct AddrPool {
 }
 
 struct Idle {
-    stream: TcpStream,
-    requests: u64,
+    connection: Box<Connection>,
     since_ms: u64,
 }
 
@@ -70,19 +69,20 @@ impl AddrPool {
 
     /// An idle connection that is still open, if there is one.
     #[inline]
-    pub(crate) fn take(&self) -> Option<Connection> {
+    pub(crate) fn take(&self) -> Option<Box<Connection>> {
         loop {
-            let idle = self.idle.borrow_mut().pop()?;
+            let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
             // Readable while idle: the other side closed it, or speaks out of turn.
-            if is_quiet(&idle.stream) {
-                return Some(Connection { stream: idle.stream, requests: idle.requests, reused: true });
+            if is_quiet(&connection.stream) {
+                connection.reused = true;
+                return Some(connection);
             }
         }
     }
 
     /// Keeps a connection for the next request, if it may carry one and there is room: when full, the one that idles
     /// longest makes it.
-    pub(crate) fn put(&self, connection: Connection, now_ms: u64) {
+    pub(crate) fn put(&self, connection: Box<Connection>, now_ms: u64) {
         if connection.requests >= self.keepalive.requests {
             return;
         }
@@ -93,7 +93,7 @@ impl AddrPool {
             }
             idle.remove(0);
         }
-        idle.push(Idle { stream: connection.stream, requests: connection.requests, since_ms: now_ms });
+        idle.push(Idle { connection, since_ms: now_ms });
     }
 
     fn sweep(&self, now_ms: u64) {
@@ -101,7 +101,7 @@ impl AddrPool {
             self.keepalive.idle_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         self.idle.borrow_mut().retain(|idle| {
             let fresh = limit_ms.is_none_or(|limit| now_ms.saturating_sub(idle.since_ms) < limit);
-            fresh && is_quiet(&idle.stream)
+            fresh && is_quiet(&idle.connection.stream)
         });
     }
 }

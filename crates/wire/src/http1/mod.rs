@@ -5,6 +5,7 @@ mod decoder;
 mod encode;
 pub mod request;
 pub mod response;
+mod scan;
 
 pub use decoder::{BodyDecoder, BodyError};
 pub use encode::{Lines, chunk_head, push_decimal};
@@ -15,7 +16,7 @@ pub const HEAD_MAX: usize = 32 * 1024;
 /// One line of a head may be this long: one of nginx's four 8k buffers.
 pub const LINE_MAX: usize = 8 * 1024;
 
-/// A head may have this many fields; the array for it stands on the stack (128 x 32 bytes = 4 KiB).
+/// A head may have this many fields; more than any browser sends.
 pub const FIELDS_MAX: usize = 128;
 
 /// The trailer section of a chunked body may be this long.

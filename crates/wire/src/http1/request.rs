@@ -1,8 +1,11 @@
 //! Request heads.
 
+use super::scan::{Line, Scan, control, line, token_end};
 use super::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
 use crate::{BodyLength, Field, Known, Method, Span, host_of};
-use std::mem::MaybeUninit;
+
+/// Length of `HTTP/1.1 CRLF`.
+const VERSION_LINE: usize = 10;
 
 /// A request head: ranges into the bytes it was parsed from. Reused from request to request.
 #[derive(Debug, Default)]
@@ -127,105 +130,113 @@ impl RequestHead {
     /// # Errors
     /// When the head is malformed, ambiguous or too large.
     pub fn parse(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
-        let mut slots = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-        let mut request = httparse::Request::new(&mut []);
-        let length = match request.parse_with_uninit_headers(bytes, &mut slots) {
-            Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) => return Self::partial(bytes),
-            Err(httparse::Error::Version) => return Self::other_version(bytes),
-            Err(error) => return Err(Self::malformed(error)),
-        };
-        // httparse skips empty lines before the request line and takes a bare LF for a line's end; both are refused
-        // here except for one CRLF, which RFC 9112 section 2.2 asks servers to ignore.
-        let start = leading_line(bytes);
-        let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version)
-        else {
-            return Err(HeadError::Bad("incomplete request line"));
-        };
-        self.length = length;
-        self.method_token = Span::of(bytes, method.as_bytes());
-        self.target = Span::of(bytes, target.as_bytes());
-        if self.method_token.start() != start {
-            return Err(HeadError::Bad("empty line before the request line"));
-        }
-        // "HTTP/1.1" and a space before it: nine bytes from the target's end to the line's.
-        let line_end = crlf_after(bytes, self.target.end() + 9)?;
-        if line_end - start > LINE_MAX {
-            return Err(HeadError::TargetTooLong);
-        }
-        self.facts = RequestFacts {
-            method: Method::from_token(method.as_bytes()),
-            http11: version == 1,
-            keep_alive: version == 1,
-            ..RequestFacts::default()
-        };
-        self.fields.clear();
-        let host = self.read_fields(bytes, line_end, request.headers)?;
-        if length > HEAD_MAX {
-            return Err(HeadError::FieldsTooLarge);
-        }
+        // What lies beyond the limit is as if it had not come: a head that reaches it is refused as incomplete.
+        let window = &bytes[..bytes.len().min(HEAD_MAX)];
+        let Some(fields) = self.read_request_line(window)? else { return Self::partial(bytes) };
+        let Some(host) = self.read_fields(window, fields)? else { return Self::partial(bytes) };
         self.read_target(bytes, host)?;
         Ok(true)
     }
 
-    /// Walks the fields once: positions, classes, framing. Returns the `Host` value.
-    fn read_fields(
-        &mut self,
-        bytes: &[u8],
-        first_line: usize,
-        fields: &[httparse::Header<'_>],
-    ) -> Result<Option<Span>, HeadError> {
-        let mut line_start = first_line;
-        let mut host = None;
-        let mut length = None;
-        let mut chunked = false;
-        for field in fields {
-            let name = Span::of(bytes, field.name.as_bytes());
-            // httparse hands out an empty static slice for an empty value.
-            let value = if field.value.is_empty() {
-                Span::new(name.end() + 1, name.end() + 1)
-            } else {
-                Span::of(bytes, field.value)
-            };
-            if name.start() != line_start {
-                return Err(HeadError::Bad("folded or empty header line"));
-            }
-            line_start = crlf_after(bytes, value.end())?;
-            if line_start - name.start() > LINE_MAX {
-                return Err(HeadError::FieldsTooLarge);
-            }
-            let known = Known::classify(field.name.as_bytes());
-            match known {
-                Known::Other => {}
-                Known::FramingAlias => return Err(HeadError::Bad("framing field spelt with underscores")),
-                Known::Host => {
-                    if host.replace(value).is_some() {
-                        return Err(HeadError::Bad("more than one Host"));
+    /// Reads `method SP target SP version CRLF`. Where the next line starts; `None` where more bytes are needed.
+    fn read_request_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
+        let start = leading_line(bytes);
+        let method_end = token_end(bytes, start);
+        match bytes.get(method_end) {
+            None => return Ok(None),
+            Some(b' ') if method_end > start => {}
+            Some(b'\r' | b'\n') if method_end == start => return Self::other_empty_line(bytes, start),
+            Some(_) => return Err(HeadError::Bad("invalid request line")),
+        }
+        let target_start = method_end + 1;
+        let target_end = control(bytes, target_start, b'!');
+        match bytes.get(target_end) {
+            None => return Ok(None),
+            Some(b' ') if target_end > target_start => {}
+            Some(_) => return Err(HeadError::Bad("invalid request line")),
+        }
+        self.method_token = Span::new(start, method_end);
+        self.target = Span::new(target_start, target_end);
+        let line_end = target_end + 1 + VERSION_LINE;
+        let http11 = match bytes.get(target_end + 1..line_end) {
+            Some(b"HTTP/1.1\r\n") => true,
+            Some(b"HTTP/1.0\r\n") => false,
+            _ => return Self::other_version(&bytes[target_end + 1..]),
+        };
+        if line_end - start > LINE_MAX {
+            return Err(HeadError::TargetTooLong);
+        }
+        let target = self.target.get(bytes);
+        if !target.is_ascii() && std::str::from_utf8(target).is_err() {
+            return Err(HeadError::Bad("request target is not UTF-8"));
+        }
+        self.facts = RequestFacts {
+            method: Method::from_token(self.method_token.get(bytes)),
+            http11,
+            keep_alive: http11,
+            ..RequestFacts::default()
+        };
+        Ok(Some(line_end))
+    }
+
+    /// Reads the fields: positions, classes, framing, all in one pass. The `Host` value, if any; `None` where more
+    /// bytes are needed.
+    fn read_fields(&mut self, bytes: &[u8], first_line: usize) -> Result<Option<Option<Span>>, HeadError> {
+        self.fields.clear();
+        let mut at = first_line;
+        let mut found = Found::default();
+        loop {
+            match line(bytes, at) {
+                Scan::Done(Line::Field { name, value, end }) => {
+                    if end - at > LINE_MAX || self.fields.len() == FIELDS_MAX {
+                        return Err(HeadError::FieldsTooLarge);
                     }
+                    at = end;
+                    let known = Known::classify(name.get(bytes));
+                    if known != Known::Other {
+                        self.note(known, value, value.get(bytes), &mut found)?;
+                    }
+                    self.fields.push(Field { name, value, line_end: end as u32, known });
                 }
-                Known::ContentLength => {
-                    let number = decimal(field.value).ok_or(HeadError::Bad("invalid Content-Length"))?;
-                    if length.replace(number).is_some() {
-                        return Err(HeadError::Bad("more than one Content-Length"));
-                    }
-                }
-                Known::TransferEncoding => {
-                    if std::mem::replace(&mut chunked, true) {
-                        return Err(HeadError::Bad("more than one Transfer-Encoding"));
-                    }
-                    if !field.value.eq_ignore_ascii_case(b"chunked") {
+                Scan::Done(Line::End(end)) => {
+                    if found.unknown_coding {
                         return Err(HeadError::UnknownCoding);
                     }
+                    self.length = end;
+                    self.facts.finish(&self.fields, found.length, found.chunked)?;
+                    return Ok(Some(found.host));
                 }
-                _ => self.facts.note(known, field.value)?,
+                Scan::More => return Ok(None),
+                Scan::Bad(why) => return Err(HeadError::Bad(why)),
             }
-            self.fields.push(Field { name, value, line_end: line_start as u32, known });
         }
-        if bytes.get(line_start..self.length) != Some(b"\r\n") {
-            return Err(HeadError::Bad("bare LF"));
+    }
+
+    /// Takes note of a field that the gateway acts upon.
+    fn note(&mut self, known: Known, at: Span, value: &[u8], found: &mut Found) -> Result<(), HeadError> {
+        match known {
+            Known::FramingAlias => return Err(HeadError::Bad("framing field spelt with underscores")),
+            Known::Host => {
+                if found.host.replace(at).is_some() {
+                    return Err(HeadError::Bad("more than one Host"));
+                }
+            }
+            Known::ContentLength => {
+                let number = decimal(value).ok_or(HeadError::Bad("invalid Content-Length"))?;
+                if found.length.replace(number).is_some() {
+                    return Err(HeadError::Bad("more than one Content-Length"));
+                }
+            }
+            Known::TransferEncoding => {
+                if std::mem::replace(&mut found.chunked, true) && !found.unknown_coding {
+                    return Err(HeadError::Bad("more than one Transfer-Encoding"));
+                }
+                // Refused at the end only: a head that is malformed further on is malformed before anything else.
+                found.unknown_coding |= !value.eq_ignore_ascii_case(b"chunked");
+            }
+            _ => self.facts.note(known, value)?,
         }
-        self.facts.finish(&self.fields, length, chunked)?;
-        Ok(host)
+        Ok(())
     }
 
     /// Splits the target into authority, path and query (RFC 9112 section 3.2).
@@ -269,14 +280,9 @@ impl RequestHead {
             };
         }
         let target = self.target.get(bytes);
-        // One pass for both: most targets are too short for a vectorised search to pay.
-        let mut end = target.len();
-        for (at, byte) in target.iter().enumerate() {
-            match byte {
-                b'?' if at < end => end = at,
-                b'#' => return Err(HeadError::Bad("fragment in the request target")),
-                _ => {}
-            }
+        let end = memchr::memchr2(b'?', b'#', target).unwrap_or(target.len());
+        if memchr::memchr(b'#', &target[end..]).is_some() {
+            return Err(HeadError::Bad("fragment in the request target"));
         }
         let from = self.target.start();
         self.path = Span::new(from, from + end);
@@ -307,13 +313,22 @@ impl RequestHead {
         }
     }
 
-    /// A head whose third word is neither `HTTP/1.1` nor `HTTP/1.0`: a version that we don't speak, or garbage. Which
-    /// of them is known when the line is complete.
-    fn other_version(bytes: &[u8]) -> Result<bool, HeadError> {
+    /// A request line that starts at `start` with a line end. One empty line is skipped (RFC 9112 section 2.2), no more.
+    fn other_empty_line(bytes: &[u8], start: usize) -> Result<Option<usize>, HeadError> {
+        // A lone CR at the very start may become that empty line.
+        if start == 0 && bytes == b"\r" {
+            Ok(None)
+        } else {
+            Err(HeadError::Bad("empty line before the request line"))
+        }
+    }
+
+    /// What stands where `HTTP/1.1 CRLF` or `HTTP/1.0 CRLF` should: the start of one, a version that we don't speak,
+    /// or garbage.
+    fn other_version(rest: &[u8]) -> Result<Option<usize>, HeadError> {
         const FORM: &[u8] = b"HTTP/0.0\r\n";
-        let head = &bytes[leading_line(bytes)..];
-        let end = memchr::memchr(b'\n', head).map_or(head.len(), |at| at + 1);
-        let version = head[..end].splitn(3, |byte| *byte == b' ').nth(2).unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let version = &rest[..end];
         let fits = version.len() <= FORM.len()
             && version.iter().zip(FORM).all(|(byte, form)| match form {
                 b'0' => byte.is_ascii_digit(),
@@ -321,20 +336,19 @@ impl RequestHead {
             });
         match fits {
             true if version.len() == FORM.len() => Err(HeadError::Version),
-            true => Self::partial(bytes),
+            true => Ok(None),
             false => Err(HeadError::Bad("invalid HTTP version")),
         }
     }
+}
 
-    fn malformed(error: httparse::Error) -> HeadError {
-        match error {
-            httparse::Error::TooManyHeaders => HeadError::FieldsTooLarge,
-            httparse::Error::HeaderName => HeadError::Bad("invalid header name"),
-            httparse::Error::HeaderValue => HeadError::Bad("invalid header value"),
-            httparse::Error::NewLine => HeadError::Bad("bare CR"),
-            _ => HeadError::Bad("invalid request line"),
-        }
-    }
+/// What the fields said about framing and host so far.
+#[derive(Default)]
+struct Found {
+    host: Option<Span>,
+    length: Option<u64>,
+    chunked: bool,
+    unknown_coding: bool,
 }
 
 impl RequestFacts {
@@ -419,18 +433,6 @@ impl<'b> RequestView<'b> {
     #[must_use]
     pub fn known(&self, known: Known) -> Option<&'b [u8]> {
         self.head.fields.iter().find(|field| field.known == known).map(|field| field.value.get(self.bytes))
-    }
-}
-
-/// The position after the CRLF that must follow `at`, white space before it skipped.
-#[inline]
-pub(super) fn crlf_after(bytes: &[u8], mut at: usize) -> Result<usize, HeadError> {
-    while matches!(bytes.get(at), Some(b' ' | b'\t')) {
-        at += 1;
-    }
-    match bytes.get(at..at + 2) {
-        Some(b"\r\n") => Ok(at + 2),
-        _ => Err(HeadError::Bad("bare LF")),
     }
 }
 

@@ -126,8 +126,8 @@ impl ResponseHead {
             return Err(INVALID);
         }
         match text(bytes, from) {
-            Scan::Done((reason, end)) => {
-                self.reason = reason;
+            Scan::Done((_, end)) => {
+                self.reason = Span::new(from, end - 2);
                 self.fields_start = end;
                 self.keep_alive = *minor == b'1';
                 self.nominates = false;
