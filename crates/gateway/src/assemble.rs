@@ -11,9 +11,6 @@ use plugin::PluginDef;
 use router::Mode;
 use snapshot::Keepalive;
 
-/// Requests a client's connection may carry: nginx's `keepalive_requests`, which APISIX leaves at its default.
-const KEEPALIVE_REQUESTS: u64 = 1000;
-
 /// How many workers there are.
 pub fn workers(settings: &Settings) -> usize {
     settings.process.workers.unwrap_or_else(cores::granted)
@@ -30,7 +27,7 @@ pub fn engine(settings: &Settings, seed: u64, mount: Option<Mount>) -> EngineCon
         worker_connections: settings.process.worker_connections,
         client: ClientLimits {
             keepalive_timeout: http.keepalive_timeout,
-            keepalive_requests: KEEPALIVE_REQUESTS,
+            keepalive_requests: http.keepalive_requests,
             header_timeout: http.client_header_timeout,
             body_timeout: http.client_body_timeout,
             send_timeout: http.send_timeout,

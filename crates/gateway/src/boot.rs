@@ -7,6 +7,7 @@ use crate::assemble;
 use crate::config::Settings;
 use crate::daemon::Announcement;
 use crate::launch::Launch;
+use crate::reload::Reload;
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
@@ -35,9 +36,9 @@ const STORE_FILE: &str = "store.redb";
 ///
 /// # Errors
 /// Whatever kept it from starting.
-pub fn run(settings: &Settings, launch: &Launch, ready: Announcement) -> anyhow::Result<()> {
+pub fn run(settings: &Settings, mut reload: Reload, ready: Announcement) -> anyhow::Result<()> {
     let control = runtime("control")?;
-    let parts = Parts::make(settings, launch)?;
+    let parts = Parts::make(settings, &reload.launch)?;
     let admin = settings.admin.as_ref().map(|admin| {
         let (store, registry) = (Arc::clone(&parts.store), Arc::clone(&parts.registry));
         Arc::new(Admin::new(store, registry, assemble::admin(admin), parts.published.applied()))
@@ -57,7 +58,8 @@ pub fn run(settings: &Settings, launch: &Launch, ready: Announcement) -> anyhow:
     }
     ready.ready()?;
     tracing::warn!(version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
-    control.block_on(until_told(settings, launch, engine, parts.access_log.as_deref()))?;
+    reload.access_log = parts.access_log.clone();
+    control.block_on(until_told(settings.process.shutdown_timeout, &reload, engine))?;
     // Admin requests at hand are answered before the store closes.
     drop(stop);
     builder_runtime.shutdown_timeout(Duration::from_secs(1));
@@ -187,17 +189,13 @@ async fn serve_control(
     Ok(())
 }
 
-/// Runs until a signal ends the gateway.
-async fn until_told(
-    settings: &Settings,
-    launch: &Launch,
-    engine: Engine,
-    access_log: Option<&AccessLog>,
-) -> anyhow::Result<()> {
+/// Runs until a signal ends the gateway. Requests in flight then have `patience` to be answered.
+async fn until_told(patience: Duration, reload: &Reload, engine: Engine) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("signals can't be received")?;
     let how = loop {
         match signals.next().await {
-            Event::Reload => reload(settings, launch, access_log),
+            Event::Reload => reload.run(),
+            Event::ReopenLogs => reload.reopen_logs(),
             Event::Shutdown(how) => break how,
         }
     };
@@ -206,37 +204,15 @@ async fn until_told(
         engine.stop();
         return Ok(());
     }
-    let patience = settings.process.shutdown_timeout;
     let drained = tokio::task::spawn_blocking(move || engine.drain(patience));
     tokio::select! {
         _ = drained => {}
         // A second signal ends at once: the process goes, and its workers with it.
-        _ = ended(&mut signals) => std::process::exit(0),
+        () = ended(&mut signals) => std::process::exit(0),
     }
     Ok(())
 }
 
 async fn ended(signals: &mut Signals) {
-    while signals.next().await == Event::Reload {}
-}
-
-/// Reads the configuration again: logs are reopened, and changes that need a restart are named.
-fn reload(settings: &Settings, launch: &Launch, access_log: Option<&AccessLog>) {
-    if let Some(log) = access_log {
-        log.reopen();
-    }
-    match launch.settings() {
-        Ok(loaded) => {
-            let waiting = settings.needs_restart(&loaded.settings);
-            if waiting.is_empty() {
-                tracing::warn!("configuration read again");
-            } else {
-                tracing::warn!(
-                    "configuration read again; these changes need a restart: {}",
-                    waiting.join(", ")
-                );
-            }
-        }
-        Err(report) => tracing::error!("the configuration is refused, nothing changes: {report}"),
-    }
+    while !matches!(signals.next().await, Event::Shutdown(_)) {}
 }

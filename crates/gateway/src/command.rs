@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::{Cli, Command, CommonArgs, StartArgs};
@@ -16,7 +17,8 @@ use crate::config::settings::{AdminKey, AdminRole};
 use crate::config::{Loaded, Report, Settings};
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
-use crate::{admin_key, boot, daemon, error_log, limits, quickstart};
+use crate::reload::Reload;
+use crate::{admin_key, boot, daemon, limits, quickstart};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -65,7 +67,7 @@ fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
     let pid_file = PidFile::claim(&launch.data_dir).map_err(|error| {
         anyhow!("{error} ({}); stop it, or choose another --data-dir", launch.data_dir.display())
     })?;
-    error_log::open(&settings, &launch)?;
+    let error_log = open_error_log(&settings, &launch)?;
     if let Some(pid) = pid_file.left_over {
         tracing::warn!(
             "process {pid} did not end in order; starting with what it left in the data directory"
@@ -74,20 +76,37 @@ fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
     if let (_, Some(warning)) = limits::raise_open_files(settings.process.open_files) {
         tracing::warn!("{warning}");
     }
+    let read = settings.clone();
     ensure_admin_key(&mut settings, &launch.data_dir)?;
     let text = match mode {
         Mode::Normal => String::new(),
         Mode::Quickstart => quickstart::greeting(&settings),
     };
     let daemon_in = launch.detached.then(|| launch.data_dir.clone());
-    let result = boot::run(&settings, &launch, daemon::Announcement::new(daemon_in, text));
+    let logs_to_stderr = logs_to_stderr(&settings, &launch);
+    let reload = Reload { launch, read, error_log, access_log: None };
+    let result = boot::run(&settings, reload, daemon::Announcement::new(daemon_in, text));
     // Elsewhere the error log is stderr too, where the error is printed at the end.
     if let Err(error) = &result
-        && (launch.detached || settings.logs.error_log_named)
+        && !logs_to_stderr
     {
         tracing::error!("{error:#}");
     }
     result
+}
+
+/// Opens the error log and sends everything that is traced there.
+fn open_error_log(settings: &Settings, launch: &Launch) -> anyhow::Result<ErrorLog> {
+    let path = launch.resolve(&settings.logs.error_log);
+    let (log, subscriber) = ErrorLog::open(&path, settings.logs.level, logs_to_stderr(settings, launch))
+        .with_context(|| format!("the log {} can't be written", path.display()))?;
+    tracing::subscriber::set_global_default(subscriber).context("the error log was opened twice")?;
+    Ok(log)
+}
+
+/// In the foreground stderr gets the log's lines as well, unless the configuration names an error log.
+fn logs_to_stderr(settings: &Settings, launch: &Launch) -> bool {
+    !launch.detached && !settings.logs.error_log_named
 }
 
 /// Adds the generated key where the Admin API needs one and the configuration names none. A new key is shown, at once:

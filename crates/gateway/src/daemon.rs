@@ -11,8 +11,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::error_log;
-
 /// What the child writes when every listener is open.
 const READY: &str = "ready\n";
 
@@ -74,7 +72,9 @@ impl Announcement {
             let _ = writeln!(io::stderr(), "{}", self.text);
         }
         let Some(data_dir) = self.daemon_in else { return Ok(()) };
-        let output = error_log::append(&data_dir.join(OUTPUT))?;
+        let output = data_dir.join(OUTPUT);
+        let output = observe::append_to(&output)
+            .with_context(|| format!("the log {} can't be written", output.display()))?;
         let null = OpenOptions::new().write(true).open("/dev/null").context("/dev/null can't be opened")?;
         // A parent that is gone does not matter to its daemon.
         let _ = io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush());

@@ -1,8 +1,9 @@
 //! What the operator tells the process by signals.
 //!
 //! SIGTERM, SIGQUIT and SIGINT drain: no new connections, requests in flight are answered. Any second one of them ends
-//! at once. SIGHUP asks for the configuration to be read again. So `tidegate quit` sends SIGQUIT, and `tidegate stop`
-//! sends SIGTERM and SIGINT: two different signals, because the kernel merges equal ones.
+//! at once. So `tidegate quit` sends SIGQUIT, and `tidegate stop` sends SIGTERM and SIGINT: two different signals,
+//! because the kernel merges equal ones. SIGHUP asks for the configuration to be read again, SIGUSR1 for the logs to be
+//! opened anew.
 
 use std::io;
 
@@ -15,6 +16,8 @@ pub enum Event {
     Shutdown(Shutdown),
     /// Read the configuration again.
     Reload,
+    /// Open the logs anew: they were rotated.
+    ReopenLogs,
 }
 
 /// How to end.
@@ -33,31 +36,31 @@ pub struct Signals {
     quit: Signal,
     interrupt: Signal,
     hangup: Signal,
+    user1: Signal,
     ending: bool,
 }
 
 impl Signals {
-    /// Takes over the four signals. Has to be called on a runtime with I/O enabled.
+    /// Takes over the signals. Has to be called on a runtime with I/O enabled.
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
             term: signal(SignalKind::terminate())?,
             quit: signal(SignalKind::quit())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
             ending: false,
         })
     }
 
     /// The next event. May be dropped and called again without losing one.
     pub async fn next(&mut self) -> Event {
-        let ends = tokio::select! {
-            _ = self.term.recv() => true,
-            _ = self.quit.recv() => true,
-            _ = self.interrupt.recv() => true,
-            _ = self.hangup.recv() => false,
-        };
-        if !ends {
-            return Event::Reload;
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.quit.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => return Event::Reload,
+            _ = self.user1.recv() => return Event::ReopenLogs,
         }
         let how = if self.ending { Shutdown::Fast } else { Shutdown::Graceful };
         self.ending = true;
@@ -79,7 +82,7 @@ mod tests {
             let cases = [
                 (Number::HUP, Event::Reload),
                 (Number::TERM, Event::Shutdown(Shutdown::Graceful)),
-                (Number::HUP, Event::Reload),
+                (Number::USR1, Event::ReopenLogs),
                 (Number::INT, Event::Shutdown(Shutdown::Fast)),
                 (Number::QUIT, Event::Shutdown(Shutdown::Fast)),
             ];

@@ -2,21 +2,23 @@
 //!
 //! `2026/11/02 12:00:00 [error] 4321#0: can't reach the store, error: timed out`
 
-use crate::access_log::append_to;
+use crate::append::append_to;
 use crate::local_time::LocalTime;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::reload;
 
 /// nginx's levels, from the most talkative. Events have four: `notice` shows as much as `info`, and from `error` on all
 /// is the same.
@@ -33,48 +35,54 @@ pub enum Level {
     Emerg,
 }
 
-/// An open error log.
+/// A handle to an open error log: what a reload changes.
 #[derive(Debug, Clone)]
 pub struct ErrorLog {
     sink: Arc<Sink>,
+    level: reload::Handle<LevelFilter, Registry>,
+}
+
+/// Where lines go.
+#[derive(Debug)]
+struct Sink {
+    file: Option<LogFile>,
+    stderr: bool,
 }
 
 #[derive(Debug)]
-struct Sink {
-    /// `None` for standard error.
-    path: Option<PathBuf>,
-    file: Mutex<Option<File>>,
+struct LogFile {
+    path: PathBuf,
+    /// Many write at once: in append mode one call is one line. Locked for one alone while the file is replaced.
+    open: RwLock<File>,
 }
 
 impl ErrorLog {
-    /// Opens the file at `path` for appending, its folder made where missing; standard error for `None` and for
-    /// `/dev/stderr`.
+    /// Opens the file at `path` for appending, its folder made where missing, and makes the subscriber that writes
+    /// events of `level` and above there. Lines go to standard error as well where `with_stderr`, and there alone where
+    /// the path is `/dev/stderr`.
     ///
     /// # Errors
     /// When the file can't be opened.
-    pub fn open(path: Option<PathBuf>) -> io::Result<Self> {
-        let path = path.filter(|path| path.as_os_str() != "/dev/stderr");
-        let file = path.as_deref().map(append_to).transpose()?;
-        Ok(Self { sink: Arc::new(Sink { path, file: Mutex::new(file) }) })
-    }
-
-    /// A subscriber that writes events of `level` and above here.
-    #[must_use]
-    pub fn subscriber(&self, level: Level) -> impl Subscriber + Send + Sync + 'static {
-        let sink = Arc::clone(&self.sink);
-        tracing_subscriber::fmt()
-            .with_max_level(level.filter())
+    pub fn open(
+        path: &Path,
+        level: Level,
+        with_stderr: bool,
+    ) -> io::Result<(Self, impl Subscriber + Send + Sync + 'static)> {
+        let is_stderr = path.as_os_str() == "/dev/stderr";
+        let file = if is_stderr { None } else { Some(LogFile::open(path)?) };
+        let sink = Arc::new(Sink { file, stderr: with_stderr || is_stderr });
+        let (filter, level) = reload::Layer::new(level.filter());
+        let writer = Arc::clone(&sink);
+        let lines = tracing_subscriber::fmt::layer()
             .event_format(Lines { zone: TimeZone::system() })
-            .with_writer(move || Line(Arc::clone(&sink)))
-            .finish()
+            .with_writer(move || Line(Arc::clone(&writer)));
+        Ok((Self { sink, level }, tracing_subscriber::registry().with(filter).with(lines)))
     }
 
-    /// Makes this the process's error log.
-    ///
-    /// # Errors
-    /// When the process has one already.
-    pub fn install(&self, level: Level) -> Result<(), tracing::subscriber::SetGlobalDefaultError> {
-        tracing::subscriber::set_global_default(self.subscriber(level))
+    /// Shows events of `level` and above from now on.
+    pub fn set_level(&self, level: Level) {
+        // Fails only where the subscriber is gone, and with it everything that could be shown.
+        let _ = self.level.reload(level.filter());
     }
 
     /// Opens the file anew: what log rotation asks for.
@@ -82,16 +90,33 @@ impl ErrorLog {
     /// # Errors
     /// When it can't be opened; the old file stays in use then.
     pub fn reopen(&self) -> io::Result<()> {
-        let Some(path) = &self.sink.path else { return Ok(()) };
-        let fresh = append_to(path)?;
-        *self.sink.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+        let Some(file) = &self.sink.file else { return Ok(()) };
+        let fresh = append_to(&file.path)?;
+        *file.open.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 }
 
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), open: RwLock::new(append_to(path)?) })
+    }
+}
+
 impl Level {
-    fn filter(self) -> tracing::level_filters::LevelFilter {
-        use tracing::level_filters::LevelFilter;
+    /// Every level by nginx's name.
+    pub const NAMES: [(&'static str, Self); 8] = [
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("notice", Self::Notice),
+        ("warn", Self::Warn),
+        ("error", Self::Error),
+        ("crit", Self::Crit),
+        ("alert", Self::Alert),
+        ("emerg", Self::Emerg),
+    ];
+
+    fn filter(self) -> LevelFilter {
         match self {
             Self::Debug => LevelFilter::DEBUG,
             Self::Info | Self::Notice => LevelFilter::INFO,
@@ -101,37 +126,20 @@ impl Level {
     }
 }
 
-impl FromStr for Level {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Ok(match name {
-            "debug" => Self::Debug,
-            "info" => Self::Info,
-            "notice" => Self::Notice,
-            "warn" => Self::Warn,
-            "error" => Self::Error,
-            "crit" => Self::Crit,
-            "alert" => Self::Alert,
-            "emerg" => Self::Emerg,
-            _ => {
-                return Err(format!(
-                    "unknown log level `{name}`: one of debug, info, notice, warn, error, crit, alert, emerg"
-                ));
-            }
-        })
-    }
-}
-
 /// One event's way into the log.
 struct Line(Arc<Sink>);
 
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match &mut *self.0.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(file) => file.write(line),
-            None => io::stderr().write(line),
+        let Sink { file, stderr } = &*self.0;
+        let written = match file {
+            Some(file) => (&*file.open.read().unwrap_or_else(PoisonError::into_inner)).write(line)?,
+            None => line.len(),
+        };
+        if *stderr {
+            io::stderr().write_all(line.get(..written).unwrap_or(line))?;
         }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -209,8 +217,8 @@ mod tests {
     fn logged(level: Level, events: impl FnOnce(&ErrorLog)) -> Vec<String> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("logs/error.log");
-        let log = ErrorLog::open(Some(path.clone())).expect("opens");
-        tracing::subscriber::with_default(log.subscriber(level), || events(&log));
+        let (log, subscriber) = ErrorLog::open(&path, level, false).expect("opens");
+        tracing::subscriber::with_default(subscriber, || events(&log));
         std::fs::read_to_string(path).expect("written").lines().map(str::to_owned).collect()
     }
 
@@ -231,10 +239,8 @@ mod tests {
 
     #[test]
     fn levels_go_by_nginx_names() {
-        for (name, shown) in
-            [("debug", 4), ("info", 3), ("notice", 3), ("warn", 2), ("error", 1), ("emerg", 1)]
-        {
-            let level = name.parse().expect("a level");
+        let shown_of_four = [4, 3, 3, 2, 1, 1, 1, 1];
+        for ((name, level), shown) in Level::NAMES.into_iter().zip(shown_of_four) {
             let lines = logged(level, |_| {
                 tracing::debug!("d");
                 tracing::info!("i");
@@ -243,14 +249,25 @@ mod tests {
             });
             assert_eq!(lines.len(), shown, "{name}");
         }
-        assert!("loud".parse::<Level>().is_err());
+    }
+
+    #[test]
+    fn a_changed_level_holds_for_the_next_event() {
+        let lines = logged(Level::Warn, |log| {
+            for level in [Level::Warn, Level::Info, Level::Error] {
+                log.set_level(level);
+                tracing::info!("shown at {level:?}");
+            }
+        });
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].ends_with("shown at Info"));
     }
 
     #[test]
     fn after_rotation_events_go_to_the_new_file() {
         let lines = logged(Level::Error, |log| {
             tracing::error!("before");
-            let path = log.sink.path.as_deref().expect("a file");
+            let path = &log.sink.file.as_ref().expect("a file").path;
             std::fs::rename(path, path.with_extension("1")).expect("renamed");
             log.reopen().expect("opens");
             tracing::error!("after");

@@ -3,6 +3,7 @@
 //! Nothing here is shared between workers on the request path: each worker counts and writes into its own cells and
 //! buffers, which are merged when a scrape asks, or handed to the log's own thread in batches.
 
+mod append;
 mod local_time;
 
 pub mod access_log;
@@ -10,4 +11,6 @@ pub mod error_log;
 pub mod metrics;
 
 pub use access_log::AccessLog;
+pub use append::append_to;
+pub use error_log::ErrorLog;
 pub use metrics::{Connections, Metrics, exposition};

@@ -3,9 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use observe::access_log::{BUFFER_DEFAULT, DEFAULT_FORMAT};
+use observe::error_log::Level;
+
 use super::settings::{
-    AccessLog, Admin, AdminVersion, Escape, HeaderBuffers, Http, Listen, LogLevel, Logs, Metrics, Process,
-    Proxy, RouterKind, UpstreamPool, loopback,
+    AccessLog, Admin, AdminVersion, Escape, HeaderBuffers, Http, Listen, Logs, Metrics, Process, Proxy,
+    RouterKind, UpstreamPool, loopback,
 };
 
 /// The data plane's port.
@@ -18,9 +21,6 @@ pub const CONTROL_PORT: u16 = 9090;
 pub const STATUS_PORT: u16 = 7085;
 /// The metrics' port.
 pub const METRICS_PORT: u16 = 9091;
-
-/// APISIX's access log line.
-pub const ACCESS_LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] $http_host "$request" $status $body_bytes_sent $request_time "$http_referer" "$http_user_agent" $upstream_addr $upstream_status $upstream_response_time "$upstream_scheme://$upstream_host$upstream_uri" "$apisix_request_id""#;
 
 /// The latency histogram's bounds, in milliseconds.
 const BUCKETS_MS: [f64; 15] = [
@@ -71,6 +71,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             keepalive_timeout: Duration::from_secs(60),
+            keepalive_requests: 1_000,
             client_header_timeout: Duration::from_secs(60),
             client_body_timeout: Duration::from_secs(60),
             client_max_body_size: 0,
@@ -95,7 +96,7 @@ impl Default for Logs {
         Self {
             error_log: "logs/error.log".into(),
             error_log_named: false,
-            level: LogLevel::Warn,
+            level: Level::Warn,
             access: Some(AccessLog::default()),
         }
     }
@@ -105,8 +106,8 @@ impl Default for AccessLog {
     fn default() -> Self {
         Self {
             path: "logs/access.log".into(),
-            buffer: 16 << 10,
-            format: ACCESS_LOG_FORMAT.into(),
+            buffer: BUFFER_DEFAULT,
+            format: DEFAULT_FORMAT.into(),
             escape: Escape::Default,
         }
     }

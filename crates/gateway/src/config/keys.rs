@@ -131,6 +131,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "access_log_format",
             "access_log_format_escape",
             "keepalive_timeout",
+            "keepalive_requests",
             "client_header_timeout",
             "client_body_timeout",
             "client_max_body_size",

@@ -1,6 +1,6 @@
 //! `config.yaml`: APISIX's file, read into [`Settings`].
 //!
-//! The text becomes a tree with positions ([`yaml`]), variables are put in ([`env`]), keys are compared with those there
+//! The text becomes a tree with positions ([`yaml`]), variables are put in ([`mod@env`]), keys are compared with those there
 //! are ([`keys`]), and then each section reads its part through [`read`]. Mistakes are collected all the way; only a
 //! syntax error ends at once.
 
@@ -9,6 +9,7 @@ pub mod env;
 pub mod keys;
 pub mod problem;
 pub mod read;
+mod restart;
 mod sections;
 pub mod settings;
 pub mod units;

@@ -87,6 +87,16 @@ impl Report {
     pub fn errors(&self) -> usize {
         self.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
     }
+
+    /// Each finding with its file, place and hint, for a log whose entries are lines.
+    pub fn entries(&self) -> impl Iterator<Item = String> + '_ {
+        self.problems.iter().map(|problem| {
+            let mut entry = String::new();
+            let written = write_problem(&mut entry, &self.file, problem, "; hint: ");
+            debug_assert!(written.is_ok(), "a String takes everything");
+            entry
+        })
+    }
 }
 
 /// `file:line:column: path: message`, and below it the hint, for each finding.
@@ -96,21 +106,26 @@ impl fmt::Display for Report {
             if index > 0 {
                 writeln!(f)?;
             }
-            f.write_str(&self.file)?;
-            if let Some(Position { line, column }) = problem.at {
-                write!(f, ":{line}:{column}")?;
-            }
-            f.write_str(if problem.severity == Severity::Warning { ": warning: " } else { ": " })?;
-            if !problem.path.is_empty() {
-                write!(f, "{}: ", problem.path)?;
-            }
-            f.write_str(&problem.message)?;
-            if let Some(hint) = &problem.hint {
-                write!(f, "\n  hint: {hint}")?;
-            }
+            write_problem(f, &self.file, problem, "\n  hint: ")?;
         }
         Ok(())
     }
+}
+
+fn write_problem(out: &mut impl fmt::Write, file: &str, problem: &Problem, hint_mark: &str) -> fmt::Result {
+    out.write_str(file)?;
+    if let Some(Position { line, column }) = problem.at {
+        write!(out, ":{line}:{column}")?;
+    }
+    out.write_str(if problem.severity == Severity::Warning { ": warning: " } else { ": " })?;
+    if !problem.path.is_empty() {
+        write!(out, "{}: ", problem.path)?;
+    }
+    out.write_str(&problem.message)?;
+    if let Some(hint) = &problem.hint {
+        write!(out, "{hint_mark}{hint}")?;
+    }
+    Ok(())
 }
 
 impl std::error::Error for Report {}
@@ -131,5 +146,9 @@ mod tests {
              conf/config.yaml:3:5: warning: apisix.nod: unknown key"
         );
         assert_eq!(report.errors(), 1);
+        assert_eq!(
+            report.entries().next().as_deref(),
+            Some("conf/config.yaml: no such file; hint: create it")
+        );
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use observe::error_log::Level;
 
 /// The settings of one run.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -118,6 +119,8 @@ pub struct Process {
 pub struct Http {
     /// `keepalive_timeout`: how long an idle client connection stays; zero closes after each response.
     pub keepalive_timeout: Duration,
+    /// `keepalive_requests`: requests on one client connection. Tidegate's own key, nginx's default.
+    pub keepalive_requests: u64,
     /// `client_header_timeout`.
     pub client_header_timeout: Duration,
     /// `client_body_timeout`, between two reads.
@@ -168,23 +171,9 @@ pub struct Logs {
     /// Whether the file names an error log; where it does not, a gateway in the foreground logs to stderr as well.
     pub error_log_named: bool,
     /// `error_log_level`.
-    pub level: LogLevel,
+    pub level: Level,
     /// `nginx_config.http.access_log*`; `None` where `enable_access_log` is false.
     pub access: Option<AccessLog>,
-}
-
-/// nginx's levels, from the most talkative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are nginx's and say it all")]
-pub enum LogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warn,
-    Error,
-    Crit,
-    Alert,
-    Emerg,
 }
 
 /// `nginx_config.http.access_log*`.
@@ -275,30 +264,6 @@ pub struct Metrics {
 impl std::fmt::Debug for AdminKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdminKey").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
-    }
-}
-
-impl Settings {
-    /// The names of those keys that differ in `new` and take effect at a restart alone.
-    pub fn needs_restart(&self, new: &Settings) -> Vec<&'static str> {
-        let admin_listen = |settings: &Settings| settings.admin.as_ref().map(|admin| admin.listen);
-        let access_log =
-            |settings: &Settings| settings.logs.access.as_ref().map(|log| (log.path.clone(), log.buffer));
-        [
-            ("apisix.node_listen", self.proxy.listen != new.proxy.listen),
-            ("apisix.enable_reuseport", self.proxy.reuse_port != new.proxy.reuse_port),
-            ("apisix.control", self.control != new.control),
-            ("apisix.status", self.status != new.status),
-            ("deployment.admin.admin_listen", admin_listen(self) != admin_listen(new)),
-            ("plugin_attr.prometheus", self.metrics != new.metrics),
-            ("nginx_config.worker_processes", self.process.workers != new.process.workers),
-            ("nginx_config.enable_cpu_affinity", self.process.cpu_affinity != new.process.cpu_affinity),
-            ("nginx_config.error_log", self.logs.error_log != new.logs.error_log),
-            ("nginx_config.http.access_log", access_log(self) != access_log(new)),
-        ]
-        .into_iter()
-        .filter_map(|(name, differs)| differs.then_some(name))
-        .collect()
     }
 }
 

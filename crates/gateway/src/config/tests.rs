@@ -1,9 +1,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use observe::error_log::Level;
 use proptest::prelude::*;
 
-use super::settings::{AdminRole, Escape, HeaderBuffers, Listen, LogLevel, RouterKind, loopback};
+use super::settings::{AdminRole, Escape, HeaderBuffers, Listen, RouterKind, loopback};
 use super::{Loaded, Problem, Report, Settings, read_text};
 
 fn no_variables(_: &str) -> Option<String> {
@@ -69,7 +70,7 @@ fn the_example_of_the_guide_is_read_without_a_finding() {
     assert_eq!(settings.proxy.router, RouterKind::HostUri);
     assert_eq!(settings.process.workers, Some(4));
     assert_eq!(settings.process.shutdown_timeout, Duration::from_secs(240));
-    assert_eq!(settings.logs.level, LogLevel::Warn);
+    assert_eq!(settings.logs.level, Level::Warn);
     assert_eq!(settings.http.client_max_body_size, 100 << 20);
     assert_eq!(settings.http.header_buffers, HeaderBuffers { count: 4, bytes: 8192 });
     assert_eq!(settings.logs.access.expect("the example has an access log").escape, Escape::Json);
@@ -302,7 +303,9 @@ fn a_restart_is_needed_for_what_was_opened_at_the_start() {
     let new = settings(
         "apisix: {node_listen: 9081}\nnginx_config: {worker_processes: 2, http: {send_timeout: 1}}\n",
     );
-    assert_eq!(old.needs_restart(&new), ["apisix.node_listen", "nginx_config.worker_processes"]);
+    let waiting = ["apisix.node_listen", "nginx_config.worker_processes", "nginx_config.http.send_timeout"];
+    assert_eq!(old.needs_restart(&new), waiting);
+    assert!(old.needs_restart(&settings("nginx_config: {error_log_level: info}")).is_empty());
 }
 
 #[test]

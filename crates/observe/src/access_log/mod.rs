@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::{PerWorker, WorkerToken};
 use writer::Writer;
 
-pub(crate) use writer::append_to;
-
 pub use escape::Escape;
 pub use source::{LogHeader, LogSource, UpstreamFields};
 

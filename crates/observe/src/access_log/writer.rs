@@ -1,6 +1,7 @@
 //! The thread that owns the log's file.
 
-use std::fs::{self, File, OpenOptions};
+use crate::append::append_to;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,12 +123,4 @@ impl Target {
             Self::Stderr => io::stderr().write_all(bytes),
         }
     }
-}
-
-/// The file at `path`, opened for appending; it and its folder are made where missing.
-pub(crate) fn append_to(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder)?;
-    }
-    OpenOptions::new().create(true).append(true).open(path)
 }

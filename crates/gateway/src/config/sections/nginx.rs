@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use observe::error_log::Level;
+
 use crate::config::env::Lookup;
 use crate::config::problem::{Problem, Problems};
 use crate::config::read::{Field, Section};
-use crate::config::settings::{
-    AccessLog, Escape, HeaderBuffers, Http, LogLevel, Logs, Process, UpstreamPool,
-};
+use crate::config::settings::{AccessLog, Escape, HeaderBuffers, Http, Logs, Process, UpstreamPool};
 use crate::config::units;
 use crate::config::yaml::Value;
 
@@ -53,6 +53,7 @@ pub(super) fn http(http: &Section<'_>) -> Http {
     };
     Http {
         keepalive_timeout: http.duration("keepalive_timeout", default.keepalive_timeout),
+        keepalive_requests: count(http, "keepalive_requests", 1, default.keepalive_requests),
         client_header_timeout: http.duration("client_header_timeout", default.client_header_timeout),
         client_body_timeout: http.duration("client_body_timeout", default.client_body_timeout),
         client_max_body_size: http.size("client_max_body_size", default.client_max_body_size),
@@ -76,21 +77,11 @@ pub(super) fn http(http: &Section<'_>) -> Http {
 /// Both logs.
 pub(super) fn logs(nginx: &Section<'_>) -> Logs {
     let default = Logs::default();
-    let levels = [
-        ("debug", LogLevel::Debug),
-        ("info", LogLevel::Info),
-        ("notice", LogLevel::Notice),
-        ("warn", LogLevel::Warn),
-        ("error", LogLevel::Error),
-        ("crit", LogLevel::Crit),
-        ("alert", LogLevel::Alert),
-        ("emerg", LogLevel::Emerg),
-    ];
     let error_log = nginx.field("error_log").and_then(|field| path(&field));
     Logs {
         error_log_named: error_log.is_some(),
         error_log: error_log.unwrap_or(default.error_log),
-        level: nginx.choice("error_log_level", &levels, default.level),
+        level: nginx.choice("error_log_level", &Level::NAMES, default.level),
         access: access_log(&nginx.section("http")),
     }
 }
