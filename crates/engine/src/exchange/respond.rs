@@ -239,19 +239,23 @@ pub(super) async fn fail(
 ) -> After {
     exchange.source = ResponseSource::Nginx;
     exchange.status = error.status();
-    tracing::error!(
-        client = %exchange.client.addr,
-        upstream = exchange.upstream.addr(),
-        route = exchange.route.map_or("", |route| route.id.as_str()),
-        status = exchange.status,
-        "{:?}: {}",
-        error.side,
-        error.reason
-    );
+    log_failure(exchange, &error);
     if exchange.status == 499 {
         return After::Closed;
     }
     reply(link, message, body, route, exchange, &Reply::status(error.status())).await
+}
+
+fn log_failure(exchange: &Exchange<'_>, error: &ProxyError) {
+    let (client, upstream, status) = (&exchange.client.addr, exchange.upstream.addr(), exchange.status);
+    let route = exchange.route.map_or("", |route| route.id.as_str());
+    let said = format_args!("{:?}: {}", error.side, error.reason);
+    if status == 499 {
+        // As in nginx: that clients leave is no fault of ours or of the operator's.
+        tracing::info!(%client, upstream, route, status, "{said}");
+    } else {
+        tracing::error!(%client, upstream, route, status, "{said}");
+    }
 }
 
 /// Answers a head that can't be understood, and closes.
