@@ -4,6 +4,7 @@
 //! that has no effect is found late.
 
 use super::env::join;
+use super::no_effect;
 use super::problem::{Problem, Problems};
 use super::yaml::{Entry, Node, Value};
 
@@ -191,19 +192,6 @@ const KEYS: &[(&str, &[&str])] = &[
     ("plugin_attr.prometheus.export_addr", &["ip", "port"]),
 ];
 
-/// How the keys end that hold pieces of an nginx configuration.
-const SNIPPET_SUFFIX: &str = "_configuration_snippet";
-
-/// Keys that are read from APISIX's files but change nothing yet; an operator who relies on one must hear of it.
-const NO_EFFECT: &[(&str, &str)] = &[
-    ("apisix.proxy_protocol", "the PROXY protocol is not spoken yet"),
-    ("apisix.stream_proxy", "TCP and UDP are not proxied yet"),
-    ("discovery", "service discovery is not built yet"),
-    ("ext-plugin", "external plugin runners are not supported"),
-    ("wasm", "WebAssembly plugins are not supported yet"),
-    ("xrpc", "xRPC is not supported"),
-];
-
 /// How many edits may lie between a key and the one that was meant, at most.
 const NEAR: usize = 3;
 
@@ -225,7 +213,7 @@ fn check_below(node: &Node, path: &str, pattern: &str, problems: &Problems) {
                     problems.add(unknown(entry, &inner, known));
                     continue;
                 }
-                warn_without_effect(entry, &inner, problems);
+                no_effect::check(entry, &inner, problems);
                 check_below(&entry.value, &inner, &join(pattern, &entry.key), problems);
             }
         }
@@ -246,26 +234,11 @@ fn unknown(entry: &Entry, path: &str, known: &[&str]) -> Problem {
     }
 }
 
-fn warn_without_effect(entry: &Entry, path: &str, problems: &Problems) {
-    if let Some((_, why)) = NO_EFFECT.iter().find(|(key, _)| *key == path)
-        && entry.value.value != Value::Null
-    {
-        problems.add(Problem::warning(Some(entry.at), path, format!("accepted, without effect: {why}")));
-    }
-    if path.starts_with("nginx_config.")
-        && path.ends_with(SNIPPET_SUFFIX)
-        && let Value::Text(text) | Value::Filled(text) = &entry.value.value
-        && text.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        problems.add(
-            Problem::warning(
-                Some(entry.at),
-                path,
-                "accepted, without effect: there is no nginx to configure",
-            )
-            .hint("look for a key or a plugin that does the same"),
-        );
-    }
+/// Whether a key path is one of those above.
+#[cfg(test)]
+pub(super) fn is_known(path: &str) -> bool {
+    let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
+    KEYS.iter().any(|(of, keys)| *of == section && keys.contains(&key))
 }
 
 /// The candidate that `key` was most likely meant to be, where one is near enough. Used for values as well.
@@ -318,20 +291,9 @@ mod tests {
         for text in [
             "plugin_attr:\n  my-plugin:\n    anything: 1\n",
             "nginx_config:\n  http:\n    lua_shared_dict:\n      zone: 1m\n",
-            "nginx_config:\n  http_configuration_snippet: |\n    # only a comment\n",
             "apisix: 5\n",
         ] {
             assert_eq!(findings(text), [], "{text}");
-        }
-    }
-
-    #[test]
-    fn keys_without_effect_are_said() {
-        for text in [
-            "nginx_config:\n  http_configuration_snippet: |\n    # c\n    gzip on;\n",
-            "apisix:\n  stream_proxy:\n    tcp: [9100]\n",
-        ] {
-            assert_eq!(findings(text).len(), 1, "{text}");
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod defaults;
 pub mod env;
 pub mod keys;
+mod no_effect;
 pub mod problem;
 pub mod read;
 mod restart;
