@@ -132,6 +132,7 @@ fn arrived(request: &Message, fact: &dyn Fn(&str) -> Option<String>) -> Result<(
     check("Expect", None, request.field("expect"))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers compare values that they have just made")]
 fn check<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, got: T) -> Result<(), String> {
     if expected == got { Ok(()) } else { Err(format!("{what} is {got:?}, not {expected:?}")) }
 }
