@@ -19,5 +19,5 @@ pub use message::{Message, Pattern};
 pub use network::{Home, own_network};
 pub use nginx::Nginx;
 pub use peer::Peer;
-pub use process::{Process, binary, eventually, free_ports, program};
+pub use process::{Process, binary, eventually, free_ports, program, refused};
 pub use upstream::{Seen, Upstream};

@@ -1,9 +1,10 @@
 //! Processes that end with the test that started them, and what starting them takes.
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -103,6 +104,23 @@ pub fn binary() -> &'static Path {
         }
         binary
     })
+}
+
+/// Runs the gateway's binary, which has to refuse: it exits with 1 and says why on stderr.
+pub fn refused(dir: &Path, arguments: &[&str]) -> String {
+    let path = dir.join("refused");
+    let mut process = Process::start(
+        Command::new(binary())
+            .args(arguments)
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&path).unwrap()),
+    );
+    let code = process.wait().code();
+    let said = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(code, Some(1), "{arguments:?}: {said}");
+    said
 }
 
 /// The repository's root.

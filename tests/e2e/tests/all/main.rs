@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod admin_access;
 mod bodies;
 mod connections;
+mod counting;
 mod headers;
+mod life;
 mod limits;
+mod logs;
 mod protocol;
 mod study;
 mod upstreams;
