@@ -6,6 +6,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
 /// Reads what is there, at least one byte; 0 at the end of the stream.
 ///
@@ -24,6 +25,19 @@ pub(crate) async fn read<R: AsyncRead + Unpin>(
         }
     })
     .await
+}
+
+/// Sends at once what the socket takes of `bytes`: how many that are, 0 when it takes none now. No future is made, and
+/// no waker stored, for the writes that need no wait, which are nearly all.
+///
+/// # Errors
+/// The stream's.
+#[inline]
+pub(crate) fn send_now(to: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    match to.try_write(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        result => result,
+    }
 }
 
 /// Writes all of `bytes`.

@@ -113,7 +113,7 @@ pub struct ConsumerInfo {
 /// What is known of the upstream's part.
 #[derive(Debug)]
 pub struct UpstreamTrace {
-    /// When the upstream's part began; meaningful once a node was asked.
+    /// When the upstream's part began: with the request, or when the last plugin that waited was done.
     pub started: Instant,
     /// The node asked last, address and port as text. Shared on one worker only, so counting it is no atomic.
     pub addr: Option<Rc<str>>,

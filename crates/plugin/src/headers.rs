@@ -7,6 +7,11 @@ pub struct HeaderEdits {
     /// Complete lines: `Name: value\r\n`.
     lines: Vec<u8>,
     ops: Vec<Op>,
+    /// One bit for each length (modulo 32) of a name whose fields are to be dropped: most names of a head are cleared by
+    /// one look at it.
+    dropped_lengths: u32,
+    /// Whether `lines` has more than what is to be written: names of removals, lines overruled.
+    gaps: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +52,7 @@ impl HeaderEdits {
         self.lines.extend_from_slice(b": ");
         wire::http1::push_decimal(&mut self.lines, value);
         self.lines.extend_from_slice(b"\r\n");
+        self.dropped_lengths |= length_bit(name.len());
         self.ops.push(Op { kind: Kind::Set, start, name_len: name.len(), end: self.lines.len() });
     }
 
@@ -65,6 +71,7 @@ impl HeaderEdits {
         let ends = write(&mut self.lines);
         self.ops.extend(std::array::from_fn::<_, N, _>(|at| {
             let (name_len, end) = (names[at].len(), ends[at]);
+            self.dropped_lengths |= length_bit(name_len);
             debug_assert!((start + name_len..=self.lines.len()).contains(&end), "the end of a line");
             Op { kind: Kind::Set, start: std::mem::replace(&mut start, end), name_len, end }
         }));
@@ -80,6 +87,8 @@ impl HeaderEdits {
         self.void(name.as_bytes());
         let start = self.lines.len();
         self.lines.extend_from_slice(name.as_bytes());
+        self.dropped_lengths |= length_bit(name.len());
+        self.gaps = true;
         self.ops.push(Op { kind: Kind::Remove, start, name_len: name.len(), end: self.lines.len() });
     }
 
@@ -101,11 +110,15 @@ impl HeaderEdits {
     #[must_use]
     #[inline]
     pub fn drops(&self, name: &[u8]) -> bool {
-        self.ops.iter().any(|op| op.name_len == name.len() && self.drops_by(op, name))
+        self.dropped_lengths & length_bit(name.len()) != 0
+            && self.ops.iter().any(|op| op.name_len == name.len() && self.drops_by(op, name))
     }
 
     /// Appends the lines to be added.
     pub fn write(&self, out: &mut Vec<u8>) {
+        if !self.gaps {
+            return out.extend_from_slice(&self.lines);
+        }
         for op in &self.ops {
             if matches!(op.kind, Kind::Set | Kind::Append) {
                 out.extend_from_slice(&self.lines[op.start..op.end]);
@@ -118,6 +131,8 @@ impl HeaderEdits {
     pub fn clear(&mut self) {
         self.lines.clear();
         self.ops.clear();
+        self.dropped_lengths = 0;
+        self.gaps = false;
     }
 
     fn drops_by(&self, op: &Op, name: &[u8]) -> bool {
@@ -133,6 +148,7 @@ impl HeaderEdits {
         for at in 0..self.ops.len() {
             if self.is(&self.ops[at], name) {
                 self.ops[at].kind = Kind::Void;
+                self.gaps = true;
             }
         }
     }
@@ -144,8 +160,17 @@ impl HeaderEdits {
         self.lines
             .extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
         self.lines.extend_from_slice(b"\r\n");
+        if kind == Kind::Set {
+            self.dropped_lengths |= length_bit(name.len());
+        }
         self.ops.push(Op { kind, start, name_len: name.len(), end: self.lines.len() });
     }
+}
+
+/// The bit of [`HeaderEdits`]' `dropped_lengths` for names of this length.
+#[inline]
+fn length_bit(length: usize) -> u32 {
+    1 << (length % 32)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The upstream's response, read and passed on to the client piece by piece: no more is read than the client takes.
 
 use super::body::COPY_MAX;
+use super::relay::Job;
 use super::respond::{self, Framing, Message};
 use super::tunnel;
 use crate::buffers::Buffers;
@@ -11,12 +12,11 @@ use crate::timer::Timer;
 use crate::upstream::Connection;
 use crate::worker::Worker;
 use plugin::{Exchange, ResponseSource, UpstreamResponse};
-use snapshot::{Route, Timeouts};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use wire::http1::{BodyDecoder, chunk_head};
@@ -52,15 +52,10 @@ pub(super) struct Ends<'e, 'c, 'u> {
 }
 
 /// Passes on the response to a request that has been sent whole; tunnels where the upstream switches protocols.
-#[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
 pub(super) async fn run(
     link: &mut Link<'_>,
-    message: &mut Message<'_>,
-    exchange: &mut Exchange<'_>,
-    route: &Route,
+    job: &mut Job<'_, '_, '_>,
     connection: &mut Connection,
-    timeouts: Timeouts,
-    body_done: &Cell<bool>,
     replayable: bool,
 ) -> Result<Delivery, ProxyError> {
     let worker = link.worker;
@@ -75,11 +70,13 @@ pub(super) async fn run(
         buffers: &worker.buffers,
         answering: &Cell::new(false),
     };
-    let delivery = ends.deliver(message, exchange, route, timeouts, body_done, replayable).await?;
-    if exchange.status == 101 && delivery.complete {
-        let deadline = || worker.clock.deadline_ms(timeouts.read);
-        let sent =
-            tunnel::run(link.stream, &mut connection.stream, &worker.buffers, link.timer, deadline).await;
+    let delivery = ends.deliver(job, &Cell::new(true), replayable).await?;
+    if job.exchange.status == 101 && delivery.complete {
+        let deadline = || worker.clock.deadline_ms(job.timeouts.read);
+        let (buffers, timer) = (&worker.buffers, link.timer);
+        let tunnel = tunnel::run(link.stream, &mut connection.stream, buffers, timer, deadline);
+        let sent = Box::pin(tunnel).await;
+        let exchange = &mut *job.exchange;
         exchange.timing.sent_bytes += sent;
         exchange.timing.sent_body_bytes += sent;
         exchange.upstream.time = Some(exchange.upstream.started.elapsed());
@@ -94,19 +91,14 @@ impl Ends<'_, '_, '_> {
     /// may be sent again if nothing comes back.
     pub(super) async fn deliver(
         &mut self,
-        message: &mut Message<'_>,
-        exchange: &mut Exchange<'_>,
-        route: &Route,
-        timeouts: Timeouts,
+        job: &mut Job<'_, '_, '_>,
         body_done: &Cell<bool>,
         replayable: bool,
     ) -> Result<Delivery, ProxyError> {
-        let (mut buffer, filled) = self.first_read(timeouts.read, replayable).await?;
-        let result =
-            self.deliver_from(&mut buffer, filled, message, exchange, route, timeouts, body_done).await;
+        let (mut buffer, filled) = self.first_read(job.timeouts.read, replayable).await?;
+        let result = self.deliver_from(&mut buffer, filled, job, body_done).await;
         self.buffers.put_relay(buffer);
-        let now = Instant::now();
-        exchange.upstream.time = Some(now - exchange.upstream.started);
+        job.exchange.upstream.time = Some(job.exchange.upstream.started.elapsed());
         result
     }
 
@@ -171,17 +163,14 @@ impl Ends<'_, '_, '_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
     async fn deliver_from(
         &mut self,
         buffer: &mut [u8],
         mut filled: usize,
-        message: &mut Message<'_>,
-        exchange: &mut Exchange<'_>,
-        route: &Route,
-        timeouts: Timeouts,
+        job: &mut Job<'_, '_, '_>,
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
+        let Job { message, exchange, route, timeouts } = job;
         let facts = exchange.request.view.head.facts;
         loop {
             self.complete_head(buffer, &mut filled, message, exchange).await?;
@@ -223,7 +212,8 @@ impl Ends<'_, '_, '_> {
         );
         let start = response.length;
         let (body, reusable) = (response.body, response.keep_alive);
-        let mut flow = BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, timeouts };
+        let mut flow =
+            BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, read_timeout: timeouts.read };
         let head_len = message.out.len() as u64;
         if response.status == 101 {
             // The other protocol's first bytes may have come with the head.
@@ -298,7 +288,7 @@ struct BodyFlow {
     /// `buffer[start..filled]` is read and not yet decoded.
     start: usize,
     filled: usize,
-    timeouts: Timeouts,
+    read_timeout: Duration,
 }
 
 impl BodyFlow {
@@ -332,13 +322,16 @@ impl BodyFlow {
             let (data, ended) = self.take(&buffer[..self.filled], out)?;
             let deadline_ms = ends.worker.clock.deadline_ms(send_timeout);
             ends.timer.arm(deadline_ms);
-            let sent = if data.len() > COPY_MAX {
-                io::write_both(ends.client, out, data, ends.timer).await
+            let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
+            if data.len() > COPY_MAX {
+                io::write_both(ends.client, out, data, ends.timer).await.map_err(failed)?;
             } else {
                 out.extend_from_slice(data);
-                io::write_all(ends.client, out, ends.timer).await
-            };
-            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+                let sent = io::send_now(ends.client.as_ref(), out).map_err(failed)?;
+                if sent < out.len() {
+                    io::write_all(ends.client, &out[sent..], ends.timer).await.map_err(failed)?;
+                }
+            }
             exchange.timing.sent_bytes +=
                 (out.len() + if data.len() > COPY_MAX { data.len() } else { 0 }) as u64;
             out.clear();
@@ -397,7 +390,7 @@ impl BodyFlow {
         buffer.copy_within(self.start..self.filled, 0);
         self.filled -= self.start;
         self.start = 0;
-        ends.timer.arm(ends.worker.clock.deadline_ms(self.timeouts.read));
+        ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
         let count = io::read(ends.upstream, &mut buffer[self.filled..], ends.timer)
             .await
             .map_err(|error| ProxyError::io(Side::Upstream, &error))?;

@@ -90,7 +90,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         Origin::Upstream(route, upstream) => {
             relay::run(link, &mut message, &mut body, &mut exchange, route, upstream).await
         }
-        Origin::Mount(mount) => mount::answer(link, &mut message, &mut body, &mut exchange, mount).await,
+        Origin::Mount(mount) => {
+            Box::pin(mount::answer(link, &mut message, &mut body, &mut exchange, mount)).await
+        }
         Origin::Reply(reply) => {
             respond::reply(link, &mut message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
         }

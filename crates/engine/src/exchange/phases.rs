@@ -3,6 +3,7 @@
 use plugin::{Chain, Exchange, Flow, Reply, Step};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Whether no plugin stands before the origin; then not even a future is made.
 #[inline]
@@ -19,7 +20,9 @@ pub(super) async fn before_origin(
 ) -> Option<Reply> {
     // An API of the process itself has no route, and no plugin stands before it.
     let route = route?;
-    if let Some(reply) = global(snapshot, Some(route), exchange).await {
+    if !snapshot.global.is_empty()
+        && let Some(reply) = global(snapshot, Some(route), exchange).await
+    {
         return Some(reply);
     }
     run(&route.chain, None, exchange).await
@@ -46,7 +49,9 @@ async fn run(chain: &Chain, route: Option<&Chain>, exchange: &mut Exchange<'_>) 
     for step in &chain.rewrite {
         if admits(step, route, exchange) {
             let flow = step.hook.rewrite(exchange);
-            if let Some(reply) = settle(step, flow, exchange).await {
+            if let flow @ (Flow::Reply(_) | Flow::Wait(_)) = flow
+                && let Some(reply) = settle(step, flow, exchange).await
+            {
                 return Some(reply);
             }
         }
@@ -54,7 +59,9 @@ async fn run(chain: &Chain, route: Option<&Chain>, exchange: &mut Exchange<'_>) 
     for step in &chain.access {
         if admits(step, route, exchange) {
             let flow = step.hook.access(exchange);
-            if let Some(reply) = settle(step, flow, exchange).await {
+            if let flow @ (Flow::Reply(_) | Flow::Wait(_)) = flow
+                && let Some(reply) = settle(step, flow, exchange).await
+            {
                 return Some(reply);
             }
         }
@@ -62,7 +69,9 @@ async fn run(chain: &Chain, route: Option<&Chain>, exchange: &mut Exchange<'_>) 
     for step in &chain.before_proxy {
         if admits(step, route, exchange) {
             let flow = step.hook.before_proxy(exchange);
-            if let Some(reply) = settle(step, flow, exchange).await {
+            if let flow @ (Flow::Reply(_) | Flow::Wait(_)) = flow
+                && let Some(reply) = settle(step, flow, exchange).await
+            {
                 return Some(reply);
             }
         }
@@ -83,6 +92,7 @@ async fn settle<H: ?Sized>(step: &Step<H>, mut flow: Flow, exchange: &mut Exchan
             Flow::Next => return None,
             Flow::Wait(future) => {
                 let resume = future.await;
+                exchange.upstream.started = Instant::now();
                 flow = resume(exchange);
             }
             Flow::Reply(mut reply) => {

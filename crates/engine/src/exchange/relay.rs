@@ -7,7 +7,7 @@ use super::{After, request_head};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use crate::upstream::{AddrPool, Connection, State, connect, pool_of};
+use crate::upstream::{AddrPool, Connection, State, Target, connect, pool_of};
 use balance::Outcome;
 use plugin::Exchange;
 use snapshot::{HashKey, Route, Timeouts, Upstream};
@@ -18,7 +18,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
 /// What a client that waits for permission to send its body is told.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -36,10 +35,6 @@ pub(super) async fn run(
     let state = worker.upstreams.state(upstream);
     let timeouts = route.timeouts.unwrap_or(upstream.timeouts);
     exchange.upstream.scheme = upstream.scheme.as_str();
-    // The clock is read again only where plugins may have taken their time.
-    let chains = [&message.snapshot.global, &route.chain];
-    let plain = chains.iter().all(|chain| chain.rewrite.is_empty() && chain.access.is_empty());
-    exchange.upstream.started = if plain { exchange.timing.started } else { Instant::now() };
     let mut tried = Vec::new();
     let mut last = None;
     let mut tries = 0;
@@ -49,9 +44,10 @@ pub(super) async fn run(
             // With all nodes tried, what the last one did is the answer.
             let none = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
             let error = last.unwrap_or(none);
-            return respond::fail(link, message, body, Some(route), exchange, error).await;
+            return Box::pin(respond::fail(link, message, body, Some(route), exchange, error)).await;
         };
-        let result = attempt(link, message, body, exchange, route, &state, node, timeouts).await;
+        let mut job = Job { message, exchange, route, timeouts };
+        let result = attempt(link, body, &mut job, &state, node).await;
         let latency = exchange.upstream.time.unwrap_or_default();
         state.finished(node, Outcome { latency, failed: result.is_err() }, worker.clock.now_ms());
         match result {
@@ -65,7 +61,9 @@ pub(super) async fn run(
                     tried.push(node);
                 }
             }
-            Err(error) => return respond::fail(link, message, body, Some(route), exchange, error).await,
+            Err(error) => {
+                return Box::pin(respond::fail(link, message, body, Some(route), exchange, error)).await;
+            }
         }
     }
 }
@@ -90,36 +88,43 @@ fn hash_key<'x>(exchange: &'x Exchange<'_>, upstream: &Upstream) -> Cow<'x, [u8]
     value.unwrap_or(Cow::Borrowed(exchange.client.ip_text.as_bytes()))
 }
 
+/// What is done for a client, and by what rules.
+pub(super) struct Job<'j, 'm, 'x> {
+    pub(super) message: &'j mut Message<'m>,
+    pub(super) exchange: &'j mut Exchange<'x>,
+    pub(super) route: &'j Route,
+    pub(super) timeouts: Timeouts,
+}
+
 /// Asks one node. An error means that the client has been sent nothing.
-#[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
 async fn attempt(
     link: &mut Link<'_>,
-    message: &mut Message<'_>,
     body: &mut RequestBody<'_>,
-    exchange: &mut Exchange<'_>,
-    route: &Route,
+    job: &mut Job<'_, '_, '_>,
     state: &State,
     node: usize,
-    timeouts: Timeouts,
 ) -> Result<After, ProxyError> {
     let worker = link.worker;
     let node = &state.nodes[node];
-    link.timer.arm(worker.clock.deadline_ms(timeouts.connect));
-    let pool = pool_of(&worker.upstreams, &node.target, link.timer, worker.clock.now_ms()).await?;
-    exchange.upstream.addr = Some(Rc::clone(&pool.text));
-    exchange.upstream.ip_len = pool.ip_len;
-    let upgrade = route.websocket && exchange.request.view.head.facts.upgrade;
+    link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
+    let pool = match &node.target {
+        Target::Addr(pool) => Rc::clone(pool),
+        named => pool_of(&worker.upstreams, named, link.timer, worker.clock.now_ms()).await?,
+    };
+    job.exchange.upstream.addr = Some(Rc::clone(&pool.text));
+    job.exchange.upstream.ip_len = pool.ip_len;
+    let upgrade = job.route.websocket && job.exchange.request.view.head.facts.upgrade;
     let mut connection = match pool.take() {
         Some(connection) => connection,
         None => connect(&pool, link.timer).await?,
     };
     loop {
-        request_head::write(link, exchange, &state.upstream, node, upgrade, message.out);
+        request_head::write(link, job.exchange, &state.upstream, node, upgrade, job.message.out);
         let reused = connection.reused;
-        match converse(link, message, body, exchange, route, connection, &pool, timeouts).await {
+        match converse(link, body, job, connection, &pool).await {
             // An idle connection may be closed by the other side at any moment: that says nothing about the node.
             Err(error) if reused && error.retry => {
-                link.timer.arm(worker.clock.deadline_ms(timeouts.connect));
+                link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
                 connection = connect(&pool, link.timer).await?;
             }
             result => return result,
@@ -128,33 +133,24 @@ async fn attempt(
 }
 
 /// One request and its response on `connection`, which goes back to `pool` if it may be used again.
-#[expect(clippy::too_many_arguments, reason = "the exchange's parts, each borrowed for itself")]
 async fn converse(
     link: &mut Link<'_>,
-    message: &mut Message<'_>,
     body: &mut RequestBody<'_>,
-    exchange: &mut Exchange<'_>,
-    route: &Route,
+    job: &mut Job<'_, '_, '_>,
     mut connection: Box<Connection>,
     pool: &AddrPool,
-    timeouts: Timeouts,
 ) -> Result<After, ProxyError> {
     connection.requests += 1;
     let worker = link.worker;
-    link.timer.arm(worker.clock.deadline_ms(timeouts.send));
-    let replayable = exchange.request.view.head.facts.method.is_idempotent();
+    link.timer.arm(worker.clock.deadline_ms(job.timeouts.send));
     let delivery = match body.whole() {
         Some(whole) => {
-            send_whole(&mut connection, message.out, whole, link, replayable).await?;
-            let body_done = Cell::new(true);
-            download::run(link, message, exchange, route, &mut connection, timeouts, &body_done, replayable)
-                .await?
+            let replayable = job.exchange.request.view.head.facts.method.is_idempotent();
+            send_whole(&mut connection, job.message.out, whole, link, replayable).await?;
+            download::run(link, job, &mut connection, replayable).await?
         }
-        None => {
-            let sent = io::write_all(&mut connection.stream, message.out, link.timer).await;
-            sent.map_err(|error| ProxyError::io(Side::Upstream, &error).retriable())?;
-            both_ways(link, message, body, exchange, route, &mut connection, timeouts).await?
-        }
+        // Rare, and large: not part of every connection's state.
+        None => Box::pin(both_ways(link, body, job, &mut connection)).await?,
     };
     body.consume_whole();
     if delivery.upstream_reusable && body.is_done() {
@@ -175,31 +171,34 @@ async fn send_whole(
     link: &Link<'_>,
     replayable: bool,
 ) -> Result<(), ProxyError> {
-    let sent = if whole.len() <= COPY_MAX {
-        head.extend_from_slice(whole);
-        io::write_all(&mut connection.stream, head, link.timer).await
-    } else {
-        io::write_both(&mut connection.stream, head, whole, link.timer).await
-    };
-    sent.map_err(|error| {
+    let failed = |error: std::io::Error| {
         let error = ProxyError::io(Side::Upstream, &error);
         // Part of it may have arrived: only what may be sent twice is.
         if replayable { error.retriable() } else { error }
-    })
+    };
+    if whole.len() > COPY_MAX {
+        return io::write_both(&mut connection.stream, head, whole, link.timer).await.map_err(failed);
+    }
+    head.extend_from_slice(whole);
+    let sent = io::send_now(&connection.stream, head).map_err(failed)?;
+    if sent < head.len() {
+        io::write_all(&mut connection.stream, &head[sent..], link.timer).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Sends a body that is still coming while the response may come already.
 async fn both_ways(
     link: &mut Link<'_>,
-    message: &mut Message<'_>,
     body: &mut RequestBody<'_>,
-    exchange: &mut Exchange<'_>,
-    route: &Route,
+    job: &mut Job<'_, '_, '_>,
     connection: &mut Connection,
-    timeouts: Timeouts,
 ) -> Result<Delivery, ProxyError> {
     let (worker, timer) = (link.worker, link.timer);
-    if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
+    let sent = io::write_all(&mut connection.stream, job.message.out, timer).await;
+    sent.map_err(|error| ProxyError::io(Side::Upstream, &error).retriable())?;
+    let timeouts = job.timeouts;
+    if job.exchange.request.view.head.facts.expects_continue && !body.has_begun() {
         let sent = io::write_all(link.stream, CONTINUE, timer).await;
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
     }
@@ -219,7 +218,7 @@ async fn both_ways(
         buffers: &worker.buffers,
         answering: &answering,
     };
-    let mut delivery = pin!(ends.deliver(message, exchange, route, timeouts, &body_done, false));
+    let mut delivery = pin!(ends.deliver(job, &body_done, false));
     let mut uploading = true;
     poll_fn(|cx| {
         // The upload first: while it is under way the deadline is its own, and it knows which side is late.

@@ -1,6 +1,7 @@
 //! Message bodies: where they end, and the chunked coding (RFC 9112 section 7.1), read strictly.
 
 use super::TRAILERS_MAX;
+use super::scan::{Line, Scan, line};
 use crate::{BodyEvent, BodyLength, Known};
 
 /// Why a body can't be read on. The connection it came from is closed.
@@ -164,26 +165,18 @@ fn may_become_line(rest: &[u8]) -> bool {
     }
 }
 
-/// Checks the trailer section at the start of `bytes`; its length with the final empty line, or `None` when it is not
-/// complete.
+/// Checks the trailer section at the start of `bytes`, line by line as in heads; its length with the final empty line,
+/// or `None` when it is not complete.
 fn trailer_section(bytes: &[u8]) -> Result<Option<usize>, BodyError> {
-    if bytes.starts_with(b"\r\n") {
-        return Ok(Some(2));
-    }
-    let mut slots = [httparse::EMPTY_HEADER; 32];
-    match httparse::parse_headers(bytes, &mut slots) {
-        Ok(httparse::Status::Complete((length, fields))) => {
-            // The same strictness as in heads: every line ends in CRLF.
-            let lines = &bytes[..length];
-            let bare = memchr::memchr_iter(b'\n', lines).any(|at| at == 0 || lines[at - 1] != b'\r');
-            let forbidden = fields.iter().any(|field| !may_trail(field.name.as_bytes()));
-            if bare || forbidden || length > TRAILERS_MAX {
-                return Err(BodyError("invalid trailer section"));
-            }
-            Ok(Some(length))
+    let window = &bytes[..bytes.len().min(TRAILERS_MAX)];
+    let mut at = 0;
+    loop {
+        match line(window, at) {
+            Scan::Done(Line::Field { name, end, .. }) if may_trail(name.get(window)) => at = end,
+            Scan::Done(Line::End(end)) => return Ok(Some(end)),
+            Scan::More if bytes.len() < TRAILERS_MAX => return Ok(None),
+            _ => return Err(BodyError("invalid trailer section")),
         }
-        Ok(httparse::Status::Partial) if bytes.len() <= TRAILERS_MAX => Ok(None),
-        _ => Err(BodyError("invalid trailer section")),
     }
 }
 

@@ -280,7 +280,12 @@ impl RequestHead {
             };
         }
         let target = self.target.get(bytes);
-        let end = memchr::memchr2(b'?', b'#', target).unwrap_or(target.len());
+        // Most targets are too short for a vectorised search to pay.
+        let end = match target.len() {
+            ..=32 => target.iter().position(|byte| matches!(byte, b'?' | b'#')),
+            _ => memchr::memchr2(b'?', b'#', target),
+        }
+        .unwrap_or(target.len());
         if memchr::memchr(b'#', &target[end..]).is_some() {
             return Err(HeadError::Bad("fragment in the request target"));
         }

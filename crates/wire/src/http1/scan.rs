@@ -51,8 +51,9 @@ static TOKEN: [bool; 256] = {
     table
 };
 
-/// Reads the line that starts at `start`.
-#[inline]
+/// Reads the line that starts at `start`. Inlined into its three callers: a call and the result's way through memory
+/// would be a third of its cost.
+#[inline(always)]
 pub(super) fn line(bytes: &[u8], start: usize) -> Scan<Line> {
     let name_end = token_end(bytes, start);
     match bytes.get(name_end) {
@@ -118,7 +119,7 @@ fn word_end(bytes: &[u8], start: usize) -> usize {
 
 /// Reads text (`HTAB / SP / VCHAR / obs-text`) up to its CRLF: the text without white space at its end, and where the
 /// next line starts.
-#[inline]
+#[inline(always)]
 pub(super) fn text(bytes: &[u8], start: usize) -> Scan<(Span, usize)> {
     let mut at = start;
     loop {
