@@ -1,10 +1,12 @@
 //! Whether a resource may be written: everything APISIX checks, in its order, and all mistakes at once.
 //!
 //! Lua in a resource (`filter_func`, `script`) is code that the Admin API would run; it is refused, since this gateway
-//! has no Lua host yet.
+//! has no Lua host yet. So is an upstream that wants another protocol than HTTP/1.1 in the clear: what is meant to be
+//! encrypted must not be sent as it is.
 
 use crate::mistakes::Mistakes;
 use crate::{Admin, AdminResponse, plugin_checks, references};
+use model::resource::Scheme;
 use model::schema::check_resource;
 use model::{Kind, PluginMap, Route};
 use router::{Conditions, Expr};
@@ -63,8 +65,12 @@ pub(crate) async fn mistakes(
             refuse_lua(fields, &["filter_func", "script"], &mut found);
         }
         Kind::Service => refuse_lua(fields, &["script"], &mut found),
+        Kind::Upstream => refuse_scheme(fields, "", &mut found),
         Kind::GlobalRule => references::check_conflicts(admin, id, plugins, &mut found).await?,
         _ => {}
+    }
+    if let Some(upstream) = fields.get("upstream").and_then(Value::as_object) {
+        refuse_scheme(upstream, "/upstream", &mut found);
     }
     Ok((found, unknown))
 }
@@ -91,5 +97,13 @@ fn check_addresses(route: Value, found: &mut Mistakes) {
 fn refuse_lua(fields: &Map<String, Value>, names: &[&str], found: &mut Mistakes) {
     for name in names.iter().filter(|name| fields.get(**name).is_some_and(Value::is_string)) {
         found.push(format!("/{name}"), format!("'{name}' is Lua code, and this gateway has no Lua host yet"));
+    }
+}
+
+fn refuse_scheme(upstream: &Map<String, Value>, path: &str, found: &mut Mistakes) {
+    let Some(scheme) = upstream.get("scheme").and_then(Value::as_str) else { return };
+    if scheme != Scheme::default().as_str() {
+        let message = format!("'{scheme}' is not spoken to upstreams yet; 'http' is");
+        found.push(format!("{path}/scheme"), message);
     }
 }
