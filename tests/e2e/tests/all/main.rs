@@ -11,6 +11,7 @@ mod life;
 mod limits;
 mod logs;
 mod protocol;
+mod readme;
 mod study;
 mod upstreams;
 mod websocket;

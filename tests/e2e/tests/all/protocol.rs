@@ -133,7 +133,6 @@ fn arrived(request: &Message, fact: &dyn Fn(&str) -> Option<String>) -> Result<(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "callers compare values that they have just made")]
-#[expect(clippy::needless_pass_by_value, reason = "callers compare what they have just made")]
 fn check<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, got: T) -> Result<(), String> {
     if expected == got { Ok(()) } else { Err(format!("{what} is {got:?}, not {expected:?}")) }
 }
