@@ -4,7 +4,7 @@
 //! holds none.
 
 use plugin::HeaderEdits;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use wire::http1::{HEAD_MAX, TRAILERS_MAX};
 use wire::{RequestHead, ResponseHead};
 
@@ -52,37 +52,62 @@ impl Scratch {
 }
 
 /// A worker's free buffers.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Buffers {
-    #[expect(
-        clippy::vec_box,
-        reason = "connections hold them boxed: taking one moves a pointer, not 200 bytes"
-    )]
-    scratch: RefCell<Vec<Box<Scratch>>>,
-    relay: RefCell<Vec<Box<[u8]>>>,
+    scratch: Pool<Box<Scratch>>,
+    relay: Pool<Box<[u8]>>,
+}
+
+/// Free buffers of one kind. The one put back last has a place of its own, because most are taken again at once.
+struct Pool<T> {
+    last: Cell<Option<T>>,
+    others: RefCell<Vec<T>>,
 }
 
 impl Buffers {
+    #[inline]
     pub(crate) fn take_scratch(&self) -> Box<Scratch> {
-        self.scratch.borrow_mut().pop().unwrap_or_else(Scratch::new)
+        self.scratch.take().unwrap_or_else(Scratch::new)
     }
 
+    #[inline]
     pub(crate) fn put_scratch(&self, mut scratch: Box<Scratch>) {
-        let mut free = self.scratch.borrow_mut();
-        if free.len() < FREE_MAX && scratch.out.capacity() <= OUT_KEPT {
+        if scratch.out.capacity() <= OUT_KEPT {
             scratch.filled = 0;
-            free.push(scratch);
+            self.scratch.put(scratch);
         }
     }
 
+    #[inline]
     pub(crate) fn take_relay(&self) -> Box<[u8]> {
-        self.relay.borrow_mut().pop().unwrap_or_else(|| vec![0; RELAY_BUFFER].into_boxed_slice())
+        self.relay.take().unwrap_or_else(|| vec![0; RELAY_BUFFER].into_boxed_slice())
     }
 
+    #[inline]
     pub(crate) fn put_relay(&self, buffer: Box<[u8]>) {
-        let mut free = self.relay.borrow_mut();
-        if free.len() < FREE_MAX {
-            free.push(buffer);
+        self.relay.put(buffer);
+    }
+}
+
+impl<T> Pool<T> {
+    #[inline]
+    fn take(&self) -> Option<T> {
+        self.last.take().or_else(|| self.others.borrow_mut().pop())
+    }
+
+    #[inline]
+    fn put(&self, buffer: T) {
+        if let Some(displaced) = self.last.replace(Some(buffer)) {
+            let mut others = self.others.borrow_mut();
+            if others.len() < FREE_MAX {
+                others.push(displaced);
+            }
         }
+    }
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self { last: Cell::new(None), others: RefCell::default() }
     }
 }

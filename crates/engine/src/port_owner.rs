@@ -8,7 +8,9 @@ pub fn port_owner(port: u16) -> Option<String> {
     let inode =
         ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| listening_inode(table, port))?;
     let socket = format!("socket:[{inode}]");
-    let process = fs::read_dir("/proc").ok()?.flatten().find(|entry| {
+    let is_process =
+        |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let process = fs::read_dir("/proc").ok()?.flatten().filter(is_process).find(|entry| {
         let Ok(descriptors) = fs::read_dir(entry.path().join("fd")) else { return false };
         descriptors
             .flatten()

@@ -4,8 +4,8 @@ use crate::{HeaderEdits, Request};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use stdx::WorkerToken;
+use std::time::Duration;
+use stdx::{Moment, WorkerToken};
 
 /// What hooks see of a request and its response. Made by the engine; lives as long as the request.
 #[derive(Debug)]
@@ -91,6 +91,8 @@ pub struct Gateway {
 /// What hooks may know of the route.
 #[derive(Debug, Clone, Default)]
 pub struct RouteInfo {
+    /// Names this compiled form of the route: no other has it in the life of the process. 0 where nobody gave one.
+    pub serial: u64,
     /// Its id.
     pub id: String,
     /// Its name; empty where it has none.
@@ -114,7 +116,7 @@ pub struct ConsumerInfo {
 #[derive(Debug)]
 pub struct UpstreamTrace {
     /// When the upstream's part began: with the request, or when the last plugin that waited was done.
-    pub started: Instant,
+    pub started: Moment,
     /// The node asked last, address and port as text. Shared on one worker only, so counting it is no atomic.
     pub addr: Option<Rc<str>>,
     /// The node's address: `$balancer_ip`; the part of `addr` before the port.
@@ -132,7 +134,7 @@ pub struct UpstreamTrace {
 impl UpstreamTrace {
     /// The trace of a request that began at `started` and for which no node was asked yet.
     #[must_use]
-    pub fn new(started: Instant) -> Self {
+    pub fn new(started: Moment) -> Self {
         Self { started, addr: None, ip_len: 0, status: 0, time: None, scheme: "", host: None }
     }
 
@@ -153,7 +155,7 @@ impl UpstreamTrace {
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// When the head was complete.
-    pub started: Instant,
+    pub started: Moment,
     /// From then to the response's last byte; zero before the log phase.
     pub total: Duration,
     /// Bytes of the request, head and body.

@@ -8,8 +8,8 @@ use model::{ConfigError, PluginMap};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
-use stdx::WorkerToken;
+use std::time::Duration;
+use stdx::{Moment, WorkerToken};
 use wire::{RequestHead, RequestView, host_of, normalise_path};
 
 /// Everything an exchange borrows from.
@@ -91,9 +91,9 @@ impl Bench {
             matched_uri: "/*",
             matched_host: "",
             consumer: None,
-            upstream: UpstreamTrace::new(Instant::now()),
+            upstream: UpstreamTrace::new(Moment::now()),
             timing: Timing {
-                started: Instant::now(),
+                started: Moment::now(),
                 total: Duration::ZERO,
                 request_bytes: self.head.length as u64,
                 sent_bytes: 0,

@@ -15,7 +15,8 @@ use plugin::testkit::{self, Bench};
 use plugin::{Chain, Exchange, Registry, ResponseSource};
 use serde_json::{Map, json};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stdx::Moment;
 
 /// Requests counted; enough that the first one's work of making window and series is less than one instruction each.
 const REQUESTS: u32 = 100_000;
@@ -37,7 +38,7 @@ fn main() {
     exchange.upstream.ip_len = "127.0.0.1".len();
     let path = "/dev/null".into();
     let log = AccessLog::open(&AccessLogConfig { path, ..AccessLogConfig::default() }).expect("opens");
-    let start = Instant::now();
+    let start = Moment::now();
     for n in 0..REQUESTS {
         // 300 microseconds apart, so that windows' remaining time is as odd as it is in life.
         exchange.timing.started = start + Duration::from_micros(300) * n;

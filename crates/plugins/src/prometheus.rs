@@ -159,6 +159,7 @@ impl OnLog for Prometheus {
             service,
             consumer: exchange.consumer.as_ref().map_or("", |consumer| &consumer.name),
             node: exchange.upstream.ip(),
+            source_serial: exchange.route.map_or(0, |route| route.serial),
             matched_uri: exchange.matched_uri,
             matched_host: exchange.matched_host,
         };

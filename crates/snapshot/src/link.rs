@@ -9,6 +9,7 @@ use router::RouteEntry;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All compiled resources by store key, in the order of keys.
 pub(crate) type Resources = BTreeMap<Arc<str>, Resource>;
@@ -83,6 +84,7 @@ fn compose(
     };
     Route {
         info: RouteInfo {
+            serial: next_serial(),
             id: id.to_owned(),
             name: form.name.clone(),
             service_id: form
@@ -138,4 +140,10 @@ fn service<'r>(reference: &Reference, resources: &'r Resources) -> Option<(&'r R
         Form::Service(service) => Some((resource, service)),
         _ => None,
     }
+}
+
+/// A number that no other compiled route of the process has.
+fn next_serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -1,13 +1,14 @@
 //! Monotonic milliseconds that stand on the wall clock.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use crate::Moment;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Turns instants into milliseconds since the Unix epoch that never go back: the wall clock is read once, when the
+/// Turns moments into milliseconds since the Unix epoch that never go back: the wall clock is read once, when the
 /// clock is made, and what has passed since comes from the monotonic one. Windows that begin at whole minutes need the
 /// wall clock's phase; limits must not jump when it is set.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    base: Instant,
+    base: Moment,
     base_unix_ms: u64,
 }
 
@@ -17,15 +18,14 @@ impl Clock {
     pub fn new() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // A year has 2^35 milliseconds, so 64 bits last for 500 million years.
-        Self { base: Instant::now(), base_unix_ms: since_epoch.as_millis() as u64 }
+        Self { base: Moment::now(), base_unix_ms: since_epoch.as_millis() as u64 }
     }
 
-    /// Milliseconds since the Unix epoch at `instant`; the clock's own birth for instants before it.
+    /// Milliseconds since the Unix epoch at `moment`; the clock's own birth for moments before it.
     #[must_use]
     #[inline]
-    pub fn unix_ms(&self, instant: Instant) -> u64 {
-        let passed = instant.saturating_duration_since(self.base);
-        self.base_unix_ms + passed.as_secs() * 1000 + u64::from(passed.subsec_millis())
+    pub fn unix_ms(&self, moment: Moment) -> u64 {
+        self.base_unix_ms + moment.millis_since(self.base)
     }
 }
 
@@ -41,14 +41,12 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn instants_become_milliseconds_on_the_wall_clock() {
+    fn moments_become_milliseconds_on_the_wall_clock() {
         let clock = Clock::new();
         let born = clock.unix_ms(clock.base);
         assert_eq!(clock.unix_ms(clock.base + Duration::from_micros(1_234_999)), born + 1234);
-        assert_eq!(
-            clock.unix_ms(clock.base.checked_sub(Duration::from_millis(1)).unwrap_or(clock.base)),
-            born
-        );
+        let later = Clock { base: clock.base + Duration::from_millis(5), ..clock };
+        assert_eq!(later.unix_ms(clock.base), born, "a moment before the clock's own");
         assert!(born > 1_600_000_000_000, "after 2020");
     }
 }

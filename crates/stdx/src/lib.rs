@@ -2,8 +2,10 @@
 
 pub mod clock;
 pub mod hash;
+pub mod moment;
 pub mod window;
 pub mod worker;
 
 pub use clock::Clock;
+pub use moment::Moment;
 pub use worker::{PerWorker, WorkerToken};

@@ -117,7 +117,7 @@ pub enum Known {
 impl Known {
     /// Classifies a field name, a token; names are case-insensitive (RFC 9110 section 5.1).
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn classify(name: &[u8]) -> Self {
         // By length first: most names are settled by one comparison of a register.
         match name.len() {

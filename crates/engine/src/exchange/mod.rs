@@ -22,7 +22,8 @@ use origin::Origin;
 use plugin::{Exchange, Request, ResponseSource, Timing, UpstreamTrace};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stdx::Moment;
 use wire::{RequestView, normalise_path};
 
 /// What becomes of the connection after an exchange.
@@ -47,7 +48,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         RequestBody::new(rest, *filled - head.length, head.facts.body, worker.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
     let path = normalise_path(head.path.get(bytes));
-    let started = Instant::now();
+    let started = Moment::now();
     let mut exchange = Exchange {
         request: Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view)),
         reply_headers: std::mem::take(reply_headers),
@@ -77,11 +78,17 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     // Plugins may answer themselves, before anything is sent upstream.
     let route = selected.as_ref().ok().copied().flatten();
     let origin = match selected {
-        Ok(route) if phases::nothing_to_run(&snapshot, route) => origin::choose(link, route),
-        Ok(route) => match phases::before_origin(&snapshot, route, &mut exchange).await {
-            Some(reply) => Origin::Reply(reply),
-            None => origin::choose(link, route),
-        },
+        Ok(route) => {
+            let mut walk = phases::Walk::new(&snapshot, route.map(|route| &route.chain));
+            // An API of the process itself has no route, and no plugin stands before it.
+            match route.and_then(|_| walk.run(&mut exchange)) {
+                None => origin::choose(link, route),
+                Some(stop) => match walk.settle(stop, &mut exchange).await {
+                    Some(reply) => Origin::Reply(reply),
+                    None => origin::choose(link, route),
+                },
+            }
+        }
         Err(reply) => origin::unrouted(&snapshot, reply, &mut exchange).await,
     };
     // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.

@@ -36,6 +36,13 @@ pub(super) async fn unrouted<'s>(
     reply: Reply,
     exchange: &mut Exchange<'_>,
 ) -> Origin<'s> {
-    let instead = if reply.status == 404 { phases::global(snapshot, None, exchange).await } else { None };
+    if reply.status != 404 {
+        return Origin::Reply(reply);
+    }
+    let mut walk = phases::Walk::new(snapshot, None);
+    let instead = match walk.run(exchange) {
+        None => None,
+        Some(stop) => walk.settle(stop, exchange).await,
+    };
     Origin::Reply(instead.unwrap_or(reply))
 }

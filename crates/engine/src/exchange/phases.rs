@@ -1,107 +1,104 @@
 //! Running the plugins' hooks up to the point where an origin is asked.
 
-use plugin::{Chain, Exchange, Flow, Reply, Step};
-use snapshot::{Route, Snapshot};
-use std::sync::Arc;
-use std::time::Instant;
+use plugin::{Chain, Exchange, Flow, Meta, Reply, Step};
+use snapshot::Snapshot;
+use stdx::Moment;
 
-/// Whether no plugin stands before the origin; then not even a future is made.
-#[inline]
-pub(super) fn nothing_to_run(snapshot: &Snapshot, route: Option<&Arc<Route>>) -> bool {
-    snapshot.global.is_empty() && route.is_none_or(|route| route.chain.is_empty())
+/// The hooks that stand before an origin, in their order: rewrite, access and before-proxy of the global rules, then of
+/// the route. Walked without a future as long as no hook waits, which is nearly always.
+pub(super) struct Walk<'c> {
+    global: &'c Chain,
+    route: Option<&'c Chain>,
+    /// How many hooks have had their turn.
+    passed: usize,
+    /// The hook that the walk stands at, counted from 1.
+    number: usize,
 }
 
-/// Runs rewrite, access and before-proxy: of the global rules first, then of the route. The answer of the first plugin
-/// that has one.
-pub(super) async fn before_origin(
-    snapshot: &Snapshot,
-    route: Option<&Arc<Route>>,
-    exchange: &mut Exchange<'_>,
-) -> Option<Reply> {
-    // An API of the process itself has no route, and no plugin stands before it.
-    let route = route?;
-    if !snapshot.global.is_empty()
-        && let Some(reply) = global(snapshot, Some(route), exchange).await
-    {
-        return Some(reply);
+/// A hook that did not just let the exchange pass, and what its `_meta` says.
+pub(super) struct Stop<'c> {
+    flow: Flow,
+    meta: Option<&'c Meta>,
+}
+
+impl<'c> Walk<'c> {
+    /// A walk from the first hook. A request without a route meets the global rules alone.
+    #[inline]
+    pub(super) fn new(snapshot: &'c Snapshot, route: Option<&'c Chain>) -> Self {
+        Self { global: &snapshot.global, route, passed: 0, number: 0 }
     }
-    run(&route.chain, None, exchange).await
-}
 
-/// Runs the global rules' hooks, those left out that the route has itself and that prefer to run there.
-pub(super) async fn global(
-    snapshot: &Snapshot,
-    route: Option<&Arc<Route>>,
-    exchange: &mut Exchange<'_>,
-) -> Option<Reply> {
-    if snapshot.global.is_empty() {
-        return None;
-    }
-    run(&snapshot.global, route.map(|route| &route.chain), exchange).await
-}
-
-/// Whether a step of the global rules leaves the request to the route's own configuration of the same plugin.
-pub(super) fn yields<H: ?Sized>(step: &Step<H>, route: Option<&Chain>) -> bool {
-    step.def.prefer_route && route.is_some_and(|chain| chain.has(step.def))
-}
-
-async fn run(chain: &Chain, route: Option<&Chain>, exchange: &mut Exchange<'_>) -> Option<Reply> {
-    for step in &chain.rewrite {
-        if admits(step, route, exchange) {
-            let flow = step.hook.rewrite(exchange);
-            if let flow @ (Flow::Reply(_) | Flow::Wait(_)) = flow
-                && let Some(reply) = settle(step, flow, exchange).await
-            {
-                return Some(reply);
+    /// Runs hooks up to the first that answers or waits; `None` when all have let the exchange pass.
+    #[inline]
+    pub(super) fn run(&mut self, exchange: &mut Exchange<'_>) -> Option<Stop<'c>> {
+        self.number = 0;
+        // The route's chain is walked for itself; it stands above the global rules for plugins that prefer it.
+        for (chain, over) in [(Some(self.global), self.route), (self.route, None)] {
+            let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { continue };
+            let stop = self
+                .phase(&chain.rewrite, over, exchange, |hook, x| hook.rewrite(x))
+                .or_else(|| self.phase(&chain.access, over, exchange, |hook, x| hook.access(x)))
+                .or_else(|| self.phase(&chain.before_proxy, over, exchange, |hook, x| hook.before_proxy(x)));
+            if stop.is_some() {
+                return stop;
             }
         }
+        None
     }
-    for step in &chain.access {
-        if admits(step, route, exchange) {
-            let flow = step.hook.access(exchange);
-            if let flow @ (Flow::Reply(_) | Flow::Wait(_)) = flow
-                && let Some(reply) = settle(step, flow, exchange).await
-            {
-                return Some(reply);
-            }
-        }
-    }
-    for step in &chain.before_proxy {
-        if admits(step, route, exchange) {
-            let flow = step.hook.before_proxy(exchange);
-            if let flow @ (Flow::Reply(_) | Flow::Wait(_)) = flow
-                && let Some(reply) = settle(step, flow, exchange).await
-            {
-                return Some(reply);
-            }
-        }
-    }
-    None
-}
 
-/// Whether the step runs for this request.
-#[inline]
-pub(super) fn admits<H: ?Sized>(step: &Step<H>, route: Option<&Chain>, exchange: &Exchange<'_>) -> bool {
-    step.meta.as_ref().is_none_or(|meta| meta.admits(exchange)) && !yields(step, route)
-}
-
-/// Waits where the hook waits, and gives an error the body that `_meta.error_response` asks for.
-async fn settle<H: ?Sized>(step: &Step<H>, mut flow: Flow, exchange: &mut Exchange<'_>) -> Option<Reply> {
-    loop {
-        match flow {
-            Flow::Next => return None,
-            Flow::Wait(future) => {
-                let resume = future.await;
-                exchange.upstream.started = Instant::now();
-                flow = resume(exchange);
+    /// Gives the hooks of one phase that have not had it their turn.
+    #[inline]
+    fn phase<H: ?Sized>(
+        &mut self,
+        steps: &'c [Step<H>],
+        over: Option<&Chain>,
+        exchange: &mut Exchange<'_>,
+        run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
+    ) -> Option<Stop<'c>> {
+        for step in steps {
+            self.number += 1;
+            if self.number <= self.passed {
+                continue;
             }
-            Flow::Reply(mut reply) => {
-                let instead = step.meta.as_ref().and_then(|meta| meta.error_response.as_ref());
-                if let Some(body) = instead.filter(|_| reply.status >= 400) {
-                    reply.body = Some(body.clone());
+            self.passed = self.number;
+            if admits(step, over, exchange) {
+                match run(&step.hook, exchange) {
+                    Flow::Next => {}
+                    flow => return Some(Stop { flow, meta: step.meta.as_deref() }),
                 }
-                return Some(*reply);
+            }
+        }
+        None
+    }
+
+    /// Sees a stop through: waits where a hook waits, and goes on where it lets the exchange pass then. The answer, if
+    /// a plugin has one; an error gets the body that `_meta.error_response` asks for.
+    pub(super) async fn settle(&mut self, stop: Stop<'c>, exchange: &mut Exchange<'_>) -> Option<Reply> {
+        let mut stop = stop;
+        loop {
+            match stop.flow {
+                Flow::Next => stop = self.run(exchange)?,
+                Flow::Wait(future) => {
+                    let resume = future.await;
+                    exchange.upstream.started = Moment::now();
+                    stop.flow = resume(exchange);
+                }
+                Flow::Reply(mut reply) => {
+                    let instead = stop.meta.and_then(|meta| meta.error_response.as_ref());
+                    if let Some(body) = instead.filter(|_| reply.status >= 400) {
+                        reply.body = Some(body.clone());
+                    }
+                    return Some(*reply);
+                }
             }
         }
     }
+}
+
+/// Whether the step runs for this request: its filter lets it, and it does not leave the request to the configuration
+/// of the same plugin in `over`.
+#[inline]
+pub(super) fn admits<H: ?Sized>(step: &Step<H>, over: Option<&Chain>, exchange: &Exchange<'_>) -> bool {
+    let yields = step.def.prefer_route && over.is_some_and(|chain| chain.has(step.def));
+    !yields && step.meta.as_ref().is_none_or(|meta| meta.admits(exchange))
 }

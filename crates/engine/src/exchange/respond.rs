@@ -11,7 +11,8 @@ use crate::worker::Worker;
 use plugin::{Chain, Exchange, Reply, Request, ResponseSource, Timing, UpstreamResponse, UpstreamTrace};
 use snapshot::{Route, Snapshot};
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stdx::Moment;
 use wire::http1::{Lines, push_decimal};
 use wire::{BodyLength, Known, Method, RequestHead, RequestView, ResponseHead};
 
@@ -271,7 +272,7 @@ pub(crate) async fn refuse(
     // Nothing of the head can be relied upon: the log shows an empty request, as nginx's does.
     let head = RequestHead::default();
     let Scratch { response, out, filled, .. } = scratch;
-    let started = Instant::now();
+    let started = Moment::now();
     let mut exchange = Exchange {
         request: Request::new(
             RequestView { head: &head, bytes: b"" },

@@ -31,6 +31,9 @@ pub struct HttpLabels<'a> {
     pub consumer: &'a str,
     /// The upstream node's IP address.
     pub node: &'a str,
+    /// Names what `route`, `service` and the matched patterns were taken from: as long as it and their addresses are the
+    /// same, so are they. 0 where nothing is known.
+    pub source_serial: u64,
     /// The path pattern that matched.
     pub matched_uri: &'a str,
     /// The host pattern that matched.
@@ -78,8 +81,29 @@ struct Near {
     last: usize,
 }
 
+/// Where a label set's strings were taken from: equal origins have equal strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Origin {
+    serial: u64,
+    matched_uri: usize,
+    matched_host: usize,
+}
+
+impl Origin {
+    #[inline]
+    fn of(labels: &HttpLabels<'_>) -> Self {
+        Self {
+            serial: labels.source_serial,
+            matched_uri: labels.matched_uri.as_ptr() as usize,
+            matched_host: labels.matched_host.as_ptr() as usize,
+        }
+    }
+}
+
 /// One label set and the worker's cells for it.
 struct Entry {
+    /// Of the request that made it or used it last by comparing strings.
+    origin: Origin,
     hash: u64,
     code: u16,
     response_source: &'static str,
@@ -145,6 +169,7 @@ impl HttpMetrics {
                 self.find(worker, labels, disabled, near);
             }
             let Some(entry) = near.last() else { return };
+            entry.origin = Origin::of(labels);
             if sample.upstream_us.is_some() && entry.upstream.is_none() {
                 entry.upstream = Some(self.histogram(worker, "upstream", labels, disabled));
             }
@@ -191,6 +216,7 @@ impl HttpMetrics {
             self.bandwidth.cell(worker, &masked(values, disabled.bandwidth), Counter::default)
         };
         Box::new(Entry {
+            origin: Origin::of(labels),
             hash,
             code: labels.code,
             response_source: labels.response_source,
@@ -269,6 +295,14 @@ impl HttpLabels<'_> {
 impl Entry {
     #[inline]
     fn is(&self, labels: &HttpLabels<'_>, disabled: DisabledLabels) -> bool {
+        let known = self.origin == Origin::of(labels) && labels.source_serial != 0;
+        if known {
+            return self.code == labels.code
+                && std::ptr::eq(self.response_source, labels.response_source)
+                && self.disabled == disabled
+                && same(&self.node, labels.node)
+                && same(&self.consumer, labels.consumer);
+        }
         self.code == labels.code
             && self.disabled == disabled
             && same(&self.route, labels.route)

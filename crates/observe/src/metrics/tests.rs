@@ -11,6 +11,7 @@ const LABELS: HttpLabels<'static> = HttpLabels {
     service: "",
     consumer: "",
     node: "127.0.0.1",
+    source_serial: 0,
     matched_uri: "/hello",
     matched_host: "",
 };

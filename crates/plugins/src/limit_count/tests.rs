@@ -14,7 +14,7 @@ fn chain(registry: &Registry, config: &Value) -> Chain {
 
 /// The statuses of requests (method, path and headers as the bench takes them), each `after_ms` the start.
 fn statuses(chain: &Chain, requests: &[(&str, u64)]) -> Vec<u16> {
-    let start = std::time::Instant::now();
+    let start = stdx::Moment::now();
     let one = |(text, after_ms): &(&str, u64)| {
         let bench = Bench::new(text);
         let mut exchange = bench.exchange();
@@ -179,7 +179,7 @@ fn sliding_windows_remember_the_one_before() {
     let chain = chain(&registry, &config);
     let state: Arc<State> = registry.shared.get();
     // The next window's first millisecond, so that the test knows where in it requests fall.
-    let now = std::time::Instant::now();
+    let now = stdx::Moment::now();
     let to_start = 10_000 - state.clock.unix_ms(now) % 10_000;
     let at = |after_ms: u64, times: usize| vec![("GET /", to_start + after_ms); times];
     let mut requests = at(5_000, 11);

@@ -32,6 +32,9 @@ enum State {
     Done,
 }
 
+/// A trailer section may have this many fields.
+const TRAILERS_COUNT: usize = 32;
+
 /// A chunk-size line may be this long: 16 digits, an extension of reasonable length, CRLF.
 const SIZE_LINE_MAX: usize = 256;
 
@@ -169,10 +172,14 @@ fn may_become_line(rest: &[u8]) -> bool {
 /// or `None` when it is not complete.
 fn trailer_section(bytes: &[u8]) -> Result<Option<usize>, BodyError> {
     let window = &bytes[..bytes.len().min(TRAILERS_MAX)];
-    let mut at = 0;
+    let (mut at, mut count) = (0, 0);
     loop {
         match line(window, at) {
-            Scan::Done(Line::Field { name, end, .. }) if may_trail(name.get(window)) => at = end,
+            Scan::Done(Line::Field { name, end, .. })
+                if count < TRAILERS_COUNT && may_trail(name.get(window)) =>
+            {
+                (at, count) = (end, count + 1);
+            }
             Scan::Done(Line::End(end)) => return Ok(Some(end)),
             Scan::More if bytes.len() < TRAILERS_MAX => return Ok(None),
             _ => return Err(BodyError("invalid trailer section")),
