@@ -19,7 +19,7 @@ use crate::buffers::Scratch;
 use crate::connection::Link;
 use body::RequestBody;
 use origin::Origin;
-use plugin::{Exchange, Request, ResponseSource, Timing, UpstreamTrace};
+use plugin::{Exchange, HeaderEdits, Request, ResponseSource, Timing, UpstreamTrace};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,30 +48,8 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         RequestBody::new(rest, *filled - head.length, head.facts.body, worker.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
     let path = normalise_path(head.path.get(bytes));
-    let started = Moment::now();
-    let mut exchange = Exchange {
-        request: Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view)),
-        reply_headers: std::mem::take(reply_headers),
-        client: link.client,
-        gateway: &worker.config.gateway,
-        worker: &worker.token,
-        route: None,
-        matched_uri: "",
-        matched_host: "",
-        consumer: None,
-        upstream: UpstreamTrace::new(started),
-        timing: Timing {
-            started,
-            total: Duration::ZERO,
-            request_bytes: head.length as u64,
-            sent_bytes: 0,
-            sent_body_bytes: 0,
-            request_number: link.number,
-        },
-        status: 0,
-        source: ResponseSource::Apisix,
-        vars: Vec::new(),
-    };
+    let request = Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view));
+    let mut exchange = begin(link, request, std::mem::take(reply_headers), head.length);
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
     let selected = select::route(link, &snapshot, path.is_some(), &body, &mut exchange);
@@ -110,6 +88,40 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     reply_headers.clear();
     link.timer.disarm();
     after
+}
+
+/// An exchange of which nothing is known but its request, whose head had `head_bytes`.
+#[inline]
+fn begin<'e>(
+    link: &Link<'e>,
+    request: Request<'e>,
+    reply_headers: HeaderEdits,
+    head_bytes: usize,
+) -> Exchange<'e> {
+    let started = Moment::now();
+    Exchange {
+        request,
+        reply_headers,
+        client: link.client,
+        gateway: &link.worker.config.gateway,
+        worker: &link.worker.token,
+        route: None,
+        matched_uri: "",
+        matched_host: "",
+        consumer: None,
+        upstream: UpstreamTrace::new(started),
+        timing: Timing {
+            started,
+            total: Duration::ZERO,
+            request_bytes: head_bytes as u64,
+            sent_bytes: 0,
+            sent_body_bytes: 0,
+            request_number: link.number,
+        },
+        status: 0,
+        source: ResponseSource::Apisix,
+        vars: Vec::new(),
+    }
 }
 
 /// The host that routes are matched against; most clients send it in lower case already.
