@@ -72,6 +72,11 @@ impl<'b> RequestBody<'b> {
         self.end > self.start || self.consumed > 0
     }
 
+    /// Bytes in the buffer after it; meaningful once [`Self::is_done`].
+    pub(super) fn ahead(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
     /// All of it, where it is of known length, small, and in the buffer already. Nothing is consumed, so that it can
     /// be sent again.
     pub(super) fn whole(&self) -> Option<&[u8]> {

@@ -3,7 +3,6 @@
 use super::body::COPY_MAX;
 use super::relay::Job;
 use super::respond::{self, Framing, Message};
-use super::tunnel;
 use crate::buffers::Buffers;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
@@ -51,7 +50,7 @@ pub(super) struct Ends<'e, 'c, 'u> {
     pub(super) answering: &'e Cell<bool>,
 }
 
-/// Passes on the response to a request that has been sent whole; tunnels where the upstream switches protocols.
+/// Passes on the response to a request that has been sent whole.
 pub(super) async fn run(
     link: &mut Link<'_>,
     job: &mut Job<'_, '_, '_>,
@@ -70,20 +69,7 @@ pub(super) async fn run(
         buffers: &worker.buffers,
         answering: &Cell::new(false),
     };
-    let delivery = ends.deliver(job, &Cell::new(true), replayable).await?;
-    if job.exchange.status == 101 && delivery.complete {
-        let deadline = || worker.clock.deadline_ms(job.timeouts.read);
-        let (buffers, timer) = (&worker.buffers, link.timer);
-        let tunnel = tunnel::run(link.stream, &mut connection.stream, buffers, timer, deadline);
-        let sent = Box::pin(tunnel).await;
-        let exchange = &mut *job.exchange;
-        exchange.timing.sent_bytes += sent;
-        exchange.timing.sent_body_bytes += sent;
-        exchange.upstream.time = Some(exchange.upstream.started.elapsed());
-        exchange.timing.total = exchange.timing.started.elapsed();
-        return Ok(Delivery { complete: true, client_keeps: false, upstream_reusable: false });
-    }
-    Ok(delivery)
+    ends.deliver(job, &Cell::new(true), replayable).await
 }
 
 impl Ends<'_, '_, '_> {

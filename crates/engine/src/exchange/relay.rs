@@ -3,7 +3,7 @@
 use super::body::{COPY_MAX, RequestBody};
 use super::download::{self, Delivery};
 use super::respond::{self, Message};
-use super::{After, request_head};
+use super::{After, request_head, tunnel};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
@@ -153,14 +153,31 @@ async fn converse(
         None => Box::pin(both_ways(link, body, job, &mut connection)).await?,
     };
     body.consume_whole();
+    if job.exchange.status == 101 && delivery.complete {
+        Box::pin(switch(link, job, &mut connection, body.ahead())).await;
+        return Ok(After::Closed);
+    }
     if delivery.upstream_reusable && body.is_done() {
         pool.put(connection, worker.clock.now_ms());
     }
     Ok(match delivery.client_keeps {
         true if body.is_done() => After::Next { unread: body.unread() },
-        _ if body.is_done() || !delivery.complete => After::Closed,
+        // Bytes of a next request that stay unread would turn the end into a reset, which could overtake the response.
+        _ if !delivery.complete || (body.is_done() && body.unread() == 0) => After::Closed,
         _ => After::Linger,
     })
+}
+
+/// Hands the connection over to the other protocol, its first bytes from the client included.
+async fn switch(link: &mut Link<'_>, job: &mut Job<'_, '_, '_>, connection: &mut Connection, ahead: &[u8]) {
+    let worker = link.worker;
+    let deadline = || worker.clock.deadline_ms(job.timeouts.read);
+    let sides = tunnel::Sides { client: link.stream, upstream: &mut connection.stream };
+    let sent = tunnel::run(sides, ahead, &worker.buffers, link.timer, deadline).await;
+    let exchange = &mut *job.exchange;
+    exchange.timing.sent_bytes += sent;
+    exchange.timing.sent_body_bytes += sent;
+    exchange.upstream.time = Some(exchange.upstream.started.elapsed());
 }
 
 /// Sends head and body in as few writes as they take.

@@ -186,7 +186,7 @@ pub(super) async fn reply(
     exchange.timing.sent_body_bytes = (message.out.len() - head_len) as u64;
     match sent {
         Ok(()) if keep_alive => After::Next { unread: body.unread() },
-        Ok(()) if settled => After::Closed,
+        Ok(()) if settled && body.unread() == 0 => After::Closed,
         Ok(()) => After::Linger,
         Err(_) => After::Closed,
     }

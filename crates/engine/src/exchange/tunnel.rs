@@ -7,15 +7,26 @@ use std::cell::Cell;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Copies both ways until both sides have ended, one has failed, or neither has sent anything for a while. `deadline`
-/// gives the end of such a while, from now. Returns the bytes copied to the client.
+/// The two ends of a tunnel.
+pub(super) struct Sides<'t> {
+    pub(super) client: &'t mut TcpStream,
+    pub(super) upstream: &'t mut TcpStream,
+}
+
+/// Copies both ways until both sides have ended, one has failed, or neither has sent anything for a while. `ahead` is
+/// what the client has sent already; `deadline` gives the end of such a while, from now. Returns the bytes copied to
+/// the client.
 pub(super) async fn run(
-    client: &mut TcpStream,
-    upstream: &mut TcpStream,
+    Sides { client, upstream }: Sides<'_>,
+    ahead: &[u8],
     buffers: &Buffers,
     timer: &Timer,
     deadline: impl Fn() -> u64,
 ) -> u64 {
+    timer.arm(deadline());
+    if io::write_all(upstream, ahead, timer).await.is_err() {
+        return 0;
+    }
     let to_client = Cell::new(0);
     let to_upstream = Cell::new(0);
     let (mut client_read, mut client_write) = client.split();

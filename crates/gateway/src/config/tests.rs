@@ -176,9 +176,8 @@ const ERRORS: &[ErrorCase] = &[
         "must not be empty",
     ),
     (
-        "deployment:\n  admin:\n    admin_listen: {ip: 0.0.0.0}\n    admin_key: \
-         [{key: edd1c9f034335f136f87ad84b625c8f1}]\n",
-        4,
+        "deployment:\n  admin:\n    admin_key: [{key: edd1c9f034335f136f87ad84b625c8f1}]\n",
+        3,
         23,
         "deployment.admin.admin_key[0].key",
         "public examples",
@@ -287,7 +286,6 @@ fn emptied_lists_and_servers_turned_off() {
 fn warnings_do_not_refuse_the_start() {
     let cases = [
         ("apisix:\n  proxy_protocol:\n    listen_http_port: 9181\n", 2, 3),
-        ("deployment:\n  admin:\n    admin_key: [{key: edd1c9f034335f136f87ad84b625c8f1}]\n", 3, 23),
         ("deployment:\n  admin:\n    admin_listen: {ip: 0.0.0.0}\n    admin_key_required: false\n", 4, 25),
     ];
     for (text, line, column) in cases {

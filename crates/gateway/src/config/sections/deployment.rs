@@ -80,7 +80,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr) -> Admin {
             .list("admin_key")
             .unwrap_or_default()
             .iter()
-            .filter_map(|item| admin_key(item, listen))
+            .filter_map(|item| admin_key(item))
             .collect(),
         allow: match section.list("allow_admin") {
             Some(items) => items.iter().filter_map(Field::network).collect(),
@@ -93,7 +93,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr) -> Admin {
 }
 
 /// An entry of `admin_key`; `None` for one whose key is empty, which asks for a generated key.
-fn admin_key(item: &Field<'_>, listen: SocketAddr) -> Option<AdminKey> {
+fn admin_key(item: &Field<'_>) -> Option<AdminKey> {
     let section = item.as_section();
     let roles = [("admin", AdminRole::Admin), ("viewer", AdminRole::Viewer)];
     let role = section.choice("role", &roles, AdminRole::Admin);
@@ -115,11 +115,7 @@ fn admin_key(item: &Field<'_>, listen: SocketAddr) -> Option<AdminKey> {
     }
     if WELL_KNOWN_KEYS.contains(&key) {
         const HINT: &str = "write a key of your own, leave it empty to have one generated, or try things with tidegate quickstart";
-        if !listen.ip().is_loopback() {
-            return field
-                .fail("this key stands in public examples, and the Admin API would be open to all", HINT);
-        }
-        field.warn("this key stands in public examples; everybody knows it", HINT);
+        return field.fail("this key stands in public examples: everybody knows it", HINT);
     }
     Some(AdminKey { name, key: key.to_owned(), role })
 }
