@@ -4,7 +4,7 @@ use crate::{BuildOptions, Builder, Route, Snapshot};
 use model::ConfigError;
 use model::var::{Var, VarSource};
 use plugin::testkit::Bench;
-use plugin::{Chain, CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Registry};
+use plugin::{Chain, CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Registry, RouteInfo};
 use router::RequestFacts;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -135,9 +135,11 @@ pub(crate) fn describe(route: &Route) -> String {
         let nodes: Vec<_> = upstream.nodes.iter().map(|node| &node.authority).collect();
         format!("{nodes:?} {:?} {}", upstream.timeouts, upstream.retries)
     });
+    // Every compiled form has a serial of its own, which no request notices.
+    let RouteInfo { serial: _, id, name, service_id, service_name } = &route.info;
     format!(
         "{:?} {:?} {upstream:?} {:?} {} {:?}",
-        route.info,
+        [id, name, service_id, service_name],
         trace(&route.chain),
         route.timeouts,
         route.websocket,
