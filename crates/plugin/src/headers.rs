@@ -106,11 +106,18 @@ impl HeaderEdits {
         self.ops.is_empty()
     }
 
+    /// Whether a field with a name of this length may be one to drop: a first look, before [`Self::drops`].
+    #[must_use]
+    #[inline]
+    pub fn may_drop(&self, name_length: usize) -> bool {
+        self.dropped_lengths & length_bit(name_length) != 0
+    }
+
     /// Whether the head's own fields called `name` are to be dropped.
     #[must_use]
     #[inline]
     pub fn drops(&self, name: &[u8]) -> bool {
-        self.dropped_lengths & length_bit(name.len()) != 0
+        self.may_drop(name.len())
             && self.ops.iter().any(|op| op.name_len == name.len() && self.drops_by(op, name))
     }
 

@@ -97,7 +97,7 @@ pub(super) fn write_relayed_head(
             Known::Expect => true,
             known => !known.is_hop_by_hop(),
         };
-        let dropped = (!edits.is_empty() && edits.drops(field.name.get(bytes)))
+        let dropped = (edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
             || (response.nominates && is_nominated(&response.fields, bytes, field));
         if keep && !dropped {
             lines.keep(field);
