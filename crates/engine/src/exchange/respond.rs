@@ -2,17 +2,15 @@
 
 use super::body::RequestBody;
 use super::request_head::is_nominated;
-use super::{After, finish, phases};
+use super::{After, begin, finish, phases};
 use crate::buffers::Scratch;
 use crate::connection::Link;
 use crate::error::ProxyError;
 use crate::io;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Reply, Request, ResponseSource, Timing, UpstreamResponse, UpstreamTrace};
+use plugin::{Chain, Exchange, Reply, Request, ResponseSource, UpstreamResponse};
 use snapshot::{Route, Snapshot};
 use std::borrow::Cow;
-use std::time::Duration;
-use stdx::Moment;
 use wire::http1::{Lines, push_decimal};
 use wire::{BodyLength, Known, Method, RequestHead, RequestView, ResponseHead};
 
@@ -272,34 +270,10 @@ pub(crate) async fn refuse(
     // Nothing of the head can be relied upon: the log shows an empty request, as nginx's does.
     let head = RequestHead::default();
     let Scratch { response, out, filled, .. } = scratch;
-    let started = Moment::now();
-    let mut exchange = Exchange {
-        request: Request::new(
-            RequestView { head: &head, bytes: b"" },
-            Cow::Borrowed(b""),
-            Cow::Borrowed(b""),
-        ),
-        reply_headers: plugin::HeaderEdits::default(),
-        client: link.client,
-        gateway: &worker.config.gateway,
-        worker: &worker.token,
-        route: None,
-        matched_uri: "",
-        matched_host: "",
-        consumer: None,
-        upstream: UpstreamTrace::new(started),
-        timing: Timing {
-            started,
-            total: Duration::ZERO,
-            request_bytes: *filled as u64,
-            sent_bytes: 0,
-            sent_body_bytes: 0,
-            request_number: link.number,
-        },
-        status,
-        source: ResponseSource::Nginx,
-        vars: Vec::new(),
-    };
+    let view = RequestView { head: &head, bytes: b"" };
+    let request = Request::new(view, Cow::Borrowed(b""), Cow::Borrowed(b""));
+    let mut exchange = begin(link, request, plugin::HeaderEdits::default(), *filled);
+    exchange.source = ResponseSource::Nginx;
     let mut message = Message { snapshot: &snapshot, response, out };
     let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);
     reply(link, &mut message, &mut body, None, &mut exchange, &Reply::status(status)).await;
