@@ -3,6 +3,7 @@
 use super::phases;
 use crate::config::Mount;
 use crate::connection::Link;
+use model::resource::Scheme;
 use plugin::{Exchange, Reply};
 use snapshot::{Route, Snapshot, Upstream};
 use std::sync::Arc;
@@ -21,7 +22,16 @@ pub(super) enum Origin<'s> {
 pub(super) fn choose<'s>(link: &Link<'s>, route: Option<&'s Arc<Route>>) -> Origin<'s> {
     match (route, &link.worker.config.mount) {
         (Some(route), _) => match &route.upstream {
-            Some(upstream) => Origin::Upstream(route, upstream),
+            Some(upstream) if upstream.scheme == Scheme::Http => Origin::Upstream(route, upstream),
+            // Written into the store by others: what is meant to be encrypted is not sent in the clear.
+            Some(upstream) => {
+                tracing::error!(
+                    route = route.info.id,
+                    scheme = upstream.scheme.as_str(),
+                    "scheme not spoken yet"
+                );
+                Origin::Reply(Reply::status(502))
+            }
             // A route that goes nowhere, and no plugin of it answered.
             None => Origin::Reply(Reply::status(route.status_without_upstream())),
         },
