@@ -1,0 +1,1 @@
+//! What machines cost per hour, with source and date.

@@ -1,0 +1,1 @@
+//! Comparison reports from result files: Markdown and a self-contained page.

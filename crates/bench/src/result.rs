@@ -1,0 +1,1 @@
+//! The result file: what a run measured, and where, as versioned JSON.

@@ -1,0 +1,1 @@
+//! Statistics over repeated runs: median, spread, intervals by bootstrap, Mann-Whitney.
