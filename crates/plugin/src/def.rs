@@ -55,6 +55,10 @@ pub struct PluginDef {
     pub priority: i32,
     /// Where it stands both in a global rule and on the route, the route's alone runs (APISIX's `run_policy`).
     pub prefer_route: bool,
+    /// The fields that the store holds encrypted, in configurations, consumers' credentials and metadata alike. APISIX's
+    /// `encrypt_fields`: names, dotted for fields of fields; what a path crosses or ends in may be a list or a map, of
+    /// which every member is meant.
+    pub encrypt_fields: &'static [&'static str],
     pub(crate) schema: fn() -> Value,
     pub(crate) metadata_schema: fn() -> Option<Value>,
     pub(crate) compile: Compile,
@@ -75,6 +79,7 @@ impl PluginDef {
                 name,
                 priority,
                 prefer_route: false,
+                encrypt_fields: &[],
                 schema: T::schema,
                 metadata_schema: T::metadata_schema,
                 compile: compile::<T>,
@@ -131,6 +136,13 @@ impl<T: Plugin> PluginDefBuilder<T> {
     #[must_use]
     pub const fn prefer_route(mut self) -> Self {
         self.def.prefer_route = true;
+        self
+    }
+
+    /// The fields that the store holds encrypted: see [`PluginDef::encrypt_fields`].
+    #[must_use]
+    pub const fn encrypt_fields(mut self, fields: &'static [&'static str]) -> Self {
+        self.def.encrypt_fields = fields;
         self
     }
 
