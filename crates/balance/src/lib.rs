@@ -1,4 +1,5 @@
-//! Which node of an upstream takes a request: APISIX's four algorithms and its priority tiers.
+//! Which node of an upstream takes a request: APISIX's four algorithms and its priority tiers; what is thought of a
+//! node's health.
 //!
 //! Nothing here does I/O or reads a clock: the caller passes the time, the keys and what may not be picked. A
 //! [`Balancer`] belongs to one worker; [`Balancer::fork`] makes the next worker's, sharing what never changes.
@@ -8,6 +9,7 @@ mod balancer;
 mod chash;
 mod crc32;
 mod ewma;
+pub mod health;
 mod least_conn;
 mod node;
 mod pick;
