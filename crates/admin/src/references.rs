@@ -101,7 +101,7 @@ pub(crate) async fn check_unused(admin: &Admin, kind: Kind, id: &str) -> Result<
                 (Kind::GlobalRule, "global_rules"),
             ],
         ),
-        Kind::Route | Kind::GlobalRule | Kind::PluginMetadata => return Ok(()),
+        _ => return Ok(()),
     };
     for (referring, words) in referring {
         for entry in list::entries(admin, *referring).await? {

@@ -15,4 +15,7 @@ pub use error::ConfigError;
 pub use id::Id;
 pub use kind::Kind;
 pub use plugins::PluginMap;
-pub use resource::{GlobalRule, PluginConfig, Route, Service, Upstream};
+pub use resource::{
+    Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Proto, Route, Service, Ssl, StreamRoute,
+    Upstream,
+};

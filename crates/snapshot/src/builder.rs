@@ -87,8 +87,8 @@ impl Builder {
                 Some((Kind::PluginMetadata, plugin)) => {
                     renewed.extend(self.change_metadata(plugin, change).then_some(plugin));
                 }
-                Some((kind, _)) => resources.push((kind, change)),
-                None => {}
+                Some((kind, _)) if Compiler::takes(kind) => resources.push((kind, change)),
+                _ => {}
             }
         }
         for (kind, change) in resources {

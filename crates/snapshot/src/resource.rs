@@ -115,6 +115,12 @@ impl Reference {
 }
 
 impl Compiler<'_> {
+    /// Whether the snapshot is made of resources of this kind.
+    pub(crate) fn takes(kind: Kind) -> bool {
+        use Kind::{GlobalRule, PluginConfig, Route, Service, Upstream};
+        matches!(kind, Route | Service | Upstream | PluginConfig | GlobalRule)
+    }
+
     /// Compiles a resource of `kind` from what the store holds for it.
     ///
     /// # Errors
@@ -142,7 +148,8 @@ impl Compiler<'_> {
                 draft.finish(value, Form::GlobalRule)
             }
             // Kept apart: it is an ingredient of plugins, not a resource with plugins.
-            Kind::PluginMetadata => Err(vec![ConfigError::new("", "metadata is not compiled by itself")]),
+            // Metadata is kept apart, as an ingredient of plugins; the rest the builder leaves out.
+            _ => Err(vec![ConfigError::new("", "not compiled by itself")]),
         }
     }
 

@@ -5,16 +5,22 @@
 //! ids it refers to exist, what its plugins say to their configurations, whether `vars` is an expression, and whether
 //! certificates and keys are such and belong together.
 
+mod callers;
+mod definitions;
 mod health;
 mod lua;
 pub mod parts;
 mod resources;
 mod route;
 mod rules;
+mod secret;
 mod sets;
+mod ssl;
+mod stream_route;
 mod upstream;
 mod validator;
 
 pub use resources::{check_resource, schema, validator};
+pub use secret::secret_of;
 pub use upstream::upstream;
 pub use validator::{MISTAKES, Report, SCHEMA_DEPTH, VALUE_DEPTH, Validator};

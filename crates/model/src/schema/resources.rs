@@ -1,28 +1,42 @@
 //! The schema of each kind of resource, and the check of a whole resource.
 
 use super::rules::{self, Found};
-use super::{Report, Validator, route, sets, upstream};
-use crate::resource::{GlobalRule, PluginConfig, Route, Service, Upstream};
+use super::{Report, Validator, callers, definitions, route, secret, sets, ssl, stream_route, upstream};
+use crate::resource::{
+    AwsSecret, Consumer, ConsumerGroup, Credential, GcpSecret, GlobalRule, GraphqlCost, PluginConfig, Proto,
+    Route, Service, Ssl, StreamRoute, Upstream, VaultSecret,
+};
 use crate::{ConfigError, Kind};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// The JSON Schema of resources of this kind, as `GET /apisix/admin/schema/{kind}` shows it.
+/// The JSON Schema of resources of this kind, as `GET /apisix/admin/schema/{kind}` shows it. What a secret's manager
+/// wants is in [`secret_of`](super::secret_of).
 #[must_use]
 pub fn schema(kind: Kind) -> &'static Value {
-    static ROUTE: LazyLock<Value> = LazyLock::new(route::route);
-    static SERVICE: LazyLock<Value> = LazyLock::new(sets::service);
-    static UPSTREAM: LazyLock<Value> = LazyLock::new(upstream);
-    static PLUGIN_CONFIG: LazyLock<Value> = LazyLock::new(sets::plugin_config);
-    static GLOBAL_RULE: LazyLock<Value> = LazyLock::new(sets::global_rule);
-    static PLUGIN_METADATA: LazyLock<Value> = LazyLock::new(sets::plugin_metadata);
+    static ALL: LazyLock<Vec<(Kind, Value)>> =
+        LazyLock::new(|| Kind::ALL.map(|kind| (kind, make(kind))).into());
+    let known = ALL.iter().find(|(known, _)| *known == kind);
+    known.map_or(&Value::Bool(true), |(_, schema)| schema)
+}
+
+fn make(kind: Kind) -> Value {
     match kind {
-        Kind::Route => &ROUTE,
-        Kind::Service => &SERVICE,
-        Kind::Upstream => &UPSTREAM,
-        Kind::PluginConfig => &PLUGIN_CONFIG,
-        Kind::GlobalRule => &GLOBAL_RULE,
-        Kind::PluginMetadata => &PLUGIN_METADATA,
+        Kind::Route => route::route(),
+        Kind::Service => sets::service(),
+        Kind::Upstream => upstream(),
+        Kind::Consumer => callers::consumer(),
+        Kind::Credential => callers::credential(),
+        Kind::ConsumerGroup => callers::consumer_group(),
+        Kind::Ssl => ssl::ssl(),
+        Kind::StreamRoute => stream_route::stream_route(),
+        Kind::PluginConfig => sets::plugin_config(),
+        Kind::GlobalRule => sets::global_rule(),
+        Kind::PluginMetadata => sets::plugin_metadata(),
+        Kind::Proto => definitions::proto(),
+        Kind::Secret => secret::secret(),
+        Kind::GraphqlCost => definitions::graphql_cost(),
     }
 }
 
@@ -51,38 +65,76 @@ pub fn check_resource(kind: Kind, value: &Value) -> Report {
     if kind == Kind::Upstream {
         rules::bracketed_nodes(value, "", &mut found);
     }
-    let (report, filled) = validator(kind).walk(value);
+    let (report, filled) = match kind {
+        Kind::Secret => match secret_validator(value, &mut found) {
+            Some(validator) => validator.walk(value),
+            None => return found.into_report(),
+        },
+        kind => validator(kind).walk(value),
+    };
     found.schema(report);
     let Some(filled) = filled else { return found.into_report() };
     match kind {
         Kind::Upstream => rules::upstream(&filled, "", &mut found),
-        Kind::Route | Kind::Service => {
+        Kind::Route | Kind::Service | Kind::StreamRoute => {
             if let Some(upstream) = filled.get("upstream") {
                 rules::bracketed_nodes(upstream, "/upstream", &mut found);
                 rules::upstream(upstream, "/upstream", &mut found);
             }
         }
-        Kind::PluginConfig | Kind::GlobalRule | Kind::PluginMetadata => {}
+        Kind::Ssl => rules::certificate_pairs(&filled, &mut found),
+        _ => {}
     }
     let report = found.into_report();
     if report.is_ok() { readable(kind, filled) } else { report }
+}
+
+/// What checks a secret: its id says of which manager it is.
+fn secret_validator(value: &Value, found: &mut Found) -> Option<&'static Validator> {
+    let validator = secret::validator_of(manager(value));
+    if validator.is_none() {
+        found.bare("/id".to_owned(), format!("invalid secret manager: {}", manager(value)));
+    }
+    validator
+}
+
+/// The manager that a secret's id begins with.
+fn manager(secret: &Value) -> &str {
+    let id = secret.get("id").and_then(Value::as_str).unwrap_or_default();
+    id.split_once('/').map_or(id, |(manager, _)| manager)
 }
 
 /// What passes so far can be read as its type; the rest are values that APISIX takes and then cannot use, such as a
 /// weight beyond 32 bits.
 fn readable(kind: Kind, value: Value) -> Report {
     let read = match kind {
-        Kind::Route => serde_json::from_value::<Route>(value).err(),
-        Kind::Service => serde_json::from_value::<Service>(value).err(),
-        Kind::Upstream => serde_json::from_value::<Upstream>(value).err(),
-        Kind::PluginConfig => serde_json::from_value::<PluginConfig>(value).err(),
-        Kind::GlobalRule => serde_json::from_value::<GlobalRule>(value).err(),
+        Kind::Route => unreadable::<Route>(value),
+        Kind::Service => unreadable::<Service>(value),
+        Kind::Upstream => unreadable::<Upstream>(value),
+        Kind::Consumer => unreadable::<Consumer>(value),
+        Kind::Credential => unreadable::<Credential>(value),
+        Kind::ConsumerGroup => unreadable::<ConsumerGroup>(value),
+        Kind::Ssl => unreadable::<Ssl>(value),
+        Kind::StreamRoute => unreadable::<StreamRoute>(value),
+        Kind::PluginConfig => unreadable::<PluginConfig>(value),
+        Kind::GlobalRule => unreadable::<GlobalRule>(value),
         Kind::PluginMetadata => None,
+        Kind::Proto => unreadable::<Proto>(value),
+        Kind::Secret => match manager(&value) {
+            "vault" => unreadable::<VaultSecret>(value),
+            "aws" => unreadable::<AwsSecret>(value),
+            _ => unreadable::<GcpSecret>(value),
+        },
+        Kind::GraphqlCost => unreadable::<GraphqlCost>(value),
     };
     let Some(error) = read else { return Report::default() };
     let message = error.to_string();
     let first = Some(format!("invalid configuration: {message}"));
     Report { errors: vec![ConfigError::new("", message)], first }
+}
+
+fn unreadable<T: DeserializeOwned>(value: Value) -> Option<serde_json::Error> {
+    serde_json::from_value::<T>(value).err()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl Found {
     }
 
     /// A mistake that APISIX words without `invalid configuration: `.
-    fn bare(&mut self, path: String, message: impl Into<String>) {
+    pub(super) fn bare(&mut self, path: String, message: impl Into<String>) {
         let message = message.into();
         self.push(path, message.clone(), message);
     }
@@ -85,6 +85,15 @@ pub(super) fn upstream(upstream: &Value, path: &str, found: &mut Found) {
     }
     if text("type") == Some("chash") {
         hash_key(text("hash_on").unwrap_or("vars"), upstream.get("key"), path, found);
+    }
+}
+
+/// Of an ssl, `certs` and `keys` go together.
+pub(super) fn certificate_pairs(ssl: &Value, found: &mut Found) {
+    let count = |field: &str| ssl.get(field).and_then(Value::as_array).map_or(0, Vec::len);
+    let server = ssl.get("type").and_then(Value::as_str) != Some("client");
+    if server && count("certs") != count("keys") {
+        found.bare("/keys".to_owned(), "mismatched number of certs and keys");
     }
 }
 
