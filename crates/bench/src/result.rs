@@ -1,1 +1,0 @@
-//! The result file: what a run measured, and where, as versioned JSON.

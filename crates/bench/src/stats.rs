@@ -1,1 +1,0 @@
-//! Statistics over repeated runs: median, spread, intervals by bootstrap, Mann-Whitney.
