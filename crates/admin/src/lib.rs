@@ -11,6 +11,7 @@ mod args;
 mod auth;
 mod batch;
 mod checks;
+mod current;
 mod delete;
 mod dispatch;
 mod identity;
@@ -29,6 +30,7 @@ mod settings;
 mod shape;
 mod write;
 
+pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;
 pub use server::serve;
@@ -48,7 +50,7 @@ pub struct Admin {
     /// Writes that may create a reference hold it shared, from the check that the other resource exists to the
     /// commit; what may break one (a deletion, a global rule's conflict) holds it alone. Writes thus still meet in
     /// one commit of the store.
-    references: RwLock<()>,
+    references: Arc<RwLock<()>>,
 }
 
 impl Admin {
@@ -60,7 +62,14 @@ impl Admin {
         settings: AdminSettings,
         applied: watch::Receiver<u64>,
     ) -> Self {
-        Self { store, registry, settings, applied, references: RwLock::new(()) }
+        Self { store, registry, settings, applied, references: Arc::default() }
+    }
+
+    /// The same Admin API with other plugins and settings.
+    #[must_use]
+    pub fn with(&self, registry: Arc<plugin::Registry>, settings: AdminSettings) -> Self {
+        let (store, applied) = (Arc::clone(&self.store), self.applied.clone());
+        Self { store, registry, settings, applied, references: Arc::clone(&self.references) }
     }
 
     /// How it was set up.

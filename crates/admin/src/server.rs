@@ -1,6 +1,6 @@
 //! The Admin API on a listener of its own.
 
-use crate::{Admin, AdminRequest, AdminResponse};
+use crate::{AdminRequest, AdminResponse, CurrentAdmin};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
@@ -25,7 +25,7 @@ const DISCARD_MAX: u64 = 8 * 1024 * 1024;
 /// # Errors
 /// None at present: a connection that can't be accepted is tried again.
 pub async fn serve(
-    admin: Arc<Admin>,
+    admin: Arc<CurrentAdmin>,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
@@ -41,10 +41,11 @@ pub async fn serve(
 }
 
 async fn answer(
-    State(admin): State<Arc<Admin>>,
+    State(current): State<Arc<CurrentAdmin>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
+    let admin = current.get();
     let (head, body) = request.into_parts();
     let read = read(&head, body, admin.settings().body_limit);
     let response = match tokio::time::timeout(BODY_TIMEOUT, read).await {

@@ -13,7 +13,7 @@ pub(crate) struct Clock {
     now_ms: Cell<u64>,
     /// `Server: ...\r\nDate: ...\r\n`, of `date_second`.
     lines: RefCell<Vec<u8>>,
-    server: String,
+    server: RefCell<String>,
     date_second: Cell<u64>,
     unix_ms: Cell<u64>,
 }
@@ -25,12 +25,19 @@ impl Clock {
             start: Instant::now(),
             now_ms: Cell::new(0),
             lines: RefCell::new(Vec::new()),
-            server: server.to_owned(),
+            server: RefCell::new(server.to_owned()),
             date_second: Cell::new(u64::MAX),
             unix_ms: Cell::new(0),
         };
         clock.tick();
         clock
+    }
+
+    /// Names another `server` in the lines from now on.
+    pub(crate) fn set_server(&self, server: &str) {
+        server.clone_into(&mut self.server.borrow_mut());
+        self.date_second.set(u64::MAX);
+        self.tick();
     }
 
     /// Reads the system's clocks.
@@ -42,7 +49,8 @@ impl Clock {
         let second = since_epoch.as_secs();
         if self.date_second.replace(second) != second {
             let date = httpdate::fmt_http_date(wall);
-            *self.lines.borrow_mut() = format!("Server: {}\r\nDate: {date}\r\n", self.server).into_bytes();
+            *self.lines.borrow_mut() =
+                format!("Server: {}\r\nDate: {date}\r\n", self.server.borrow()).into_bytes();
         }
     }
 

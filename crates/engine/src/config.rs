@@ -1,6 +1,7 @@
-//! What the engine is told at start. Everything is resolved: nothing here is parsed again.
+//! What the engine is told at start and at a reload. Everything is resolved: nothing here is parsed again.
 
 use ipnet::IpNet;
+use observe::AccessLog;
 use plugin::{Gateway, Reply};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +14,7 @@ use std::time::Duration;
 pub struct EngineConfig {
     /// Addresses to serve HTTP on.
     pub listen: Vec<Listen>,
-    /// Workers, each a thread with an event loop of its own; at least 1.
+    /// Workers, each a thread with an event loop of its own; at least 1. Fixed at the start.
     pub workers: usize,
     /// Open client connections per worker; further ones are closed at once.
     pub worker_connections: usize,
@@ -31,6 +32,15 @@ pub struct EngineConfig {
     pub gateway: Gateway,
     /// An API served on the data port.
     pub mount: Option<Mount>,
+    /// Where exchanges are recorded; `None`: nowhere.
+    pub access_log: Option<Arc<AccessLog>>,
+}
+
+impl EngineConfig {
+    /// Whether the `X-Forwarded-*` of a peer at `address` are believed.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted_addresses.iter().any(|net| net.contains(&address))
+    }
 }
 
 /// An address to serve HTTP on.

@@ -1,6 +1,7 @@
 //! A client's connection: one request after the other, for as long as both sides want.
 
 use crate::buffers::Scratch;
+use crate::config::{ClientLimits, EngineConfig};
 use crate::exchange::{self, After};
 use crate::io;
 use crate::timer::{Registration, Timer};
@@ -31,6 +32,8 @@ const LINGER_BYTES: usize = 1024 * 1024;
 /// What an exchange needs of its connection.
 pub(crate) struct Link<'c> {
     pub(crate) worker: &'c Worker,
+    /// The configuration that the exchange began with.
+    pub(crate) config: &'c EngineConfig,
     pub(crate) stream: &'c mut TcpStream,
     pub(crate) client: &'c Client,
     pub(crate) timer: &'c Timer,
@@ -55,21 +58,27 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: TcpStream, client: Cli
     })
     .await;
     let forwarded = exchange::forwarded_lines(&client);
-    let trusted = worker.config.trusted_addresses.iter().any(|net| net.contains(&client.ip()));
+    let mut config = worker.config();
+    let mut trusted = config.trusts(client.ip());
     let mut number = 0;
     let mut kept: Option<Box<Scratch>> = None;
     loop {
         let mut scratch = match kept.take() {
             Some(scratch) => scratch,
-            None => match first_bytes(&worker, &mut stream, timer, number == 0).await {
+            None => match first_bytes(&worker, &config.client, &mut stream, timer, number == 0).await {
                 Some(scratch) => scratch,
                 None => return,
             },
         };
+        if !worker.runs(&config) {
+            config = worker.config();
+            trusted = config.trusts(client.ip());
+        }
         open.is(State::Writing);
         number += 1;
         let mut link = Link {
             worker: &worker,
+            config: &config,
             stream: &mut stream,
             client: &client,
             timer,
@@ -110,11 +119,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: TcpStream, client: Cli
 /// over.
 async fn first_bytes(
     worker: &Worker,
+    limits: &ClientLimits,
     stream: &mut TcpStream,
     timer: &Timer,
     fresh: bool,
 ) -> Option<Box<Scratch>> {
-    let limits = &worker.config.client;
     // A new connection gets the time that a head may take; a used one the time it may idle.
     let patience = if fresh { limits.header_timeout } else { limits.keepalive_timeout };
     timer.arm(worker.clock.deadline_ms(patience));
@@ -170,7 +179,7 @@ async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
         }
         if !armed {
             armed = true;
-            link.timer.arm(link.worker.clock.deadline_ms(link.worker.config.client.header_timeout));
+            link.timer.arm(link.worker.clock.deadline_ms(link.config.client.header_timeout));
         }
         match io::read(link.stream, &mut scratch.input[scratch.filled..], link.timer).await {
             Ok(0) => return Head::Gone,

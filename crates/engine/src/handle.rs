@@ -3,22 +3,20 @@
 use crate::config::EngineConfig;
 use crate::listen::{self, BindError};
 use crate::upstream::Resolver;
-use crate::worker::{self, Phase};
-use observe::{AccessLog, Metrics};
+use crate::worker::{self, Order, Phase};
+use observe::Metrics;
 use snapshot::Published;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What workers are given besides their configuration.
 #[derive(Clone)]
 pub struct Context {
     /// Where snapshots are published.
     pub published: Arc<Published>,
-    /// Where exchanges are recorded; `None`: nowhere.
-    pub access_log: Option<Arc<AccessLog>>,
     /// The process's metrics, of which the engine counts connections and requests.
     pub metrics: Arc<Metrics>,
 }
@@ -35,6 +33,7 @@ pub struct Bound {
 pub struct Engine {
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
+    orders: Vec<mpsc::UnboundedSender<Order>>,
     resolver: Option<JoinHandle<()>>,
 }
 
@@ -67,10 +66,13 @@ impl Bound {
     pub fn start(self, context: &Context) -> std::io::Result<Engine> {
         let (phase, watch) = watch::channel(Phase::Serving);
         let (resolver, resolver_thread) = Resolver::start()?;
-        let mut engine = Engine { phase, workers: Vec::new(), resolver: Some(resolver_thread) };
+        let mut engine =
+            Engine { phase, workers: Vec::new(), orders: Vec::new(), resolver: Some(resolver_thread) };
         for (number, listeners) in self.listeners.into_iter().enumerate() {
+            let (order, orders) = mpsc::unbounded_channel();
             let start = worker::Start {
                 config: Arc::clone(&self.config),
+                orders,
                 context: context.clone(),
                 listeners,
                 phase: watch.clone(),
@@ -80,12 +82,30 @@ impl Bound {
                 .name(format!("worker-{number}"))
                 .spawn(move || worker::run(start))?;
             engine.workers.push(thread);
+            engine.orders.push(order);
         }
         Ok(engine)
     }
 }
 
 impl Engine {
+    /// Puts another configuration in force, and returns when it is on every worker: requests that begin later are
+    /// served by it, those under way end under the one they began with. Listeners and the number of workers stay.
+    pub async fn reconfigure(&self, config: EngineConfig) {
+        let config = Arc::new(config);
+        let mut waiting = Vec::new();
+        for orders in &self.orders {
+            let (done, wait) = oneshot::channel();
+            // A worker that has ended serves nothing that the configuration could be about.
+            if orders.send(Order { config: Arc::clone(&config), done }).is_ok() {
+                waiting.push(wait);
+            }
+        }
+        for wait in waiting {
+            let _ = wait.await;
+        }
+    }
+
     /// Stops accepting, lets exchanges in flight end for at most `patience`, and ends the workers. Blocks until then.
     pub fn drain(self, patience: Duration) {
         self.end(Phase::Draining(patience));

@@ -19,7 +19,7 @@ use std::time::Duration;
 use stdx::WorkerToken;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What the workers are to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,17 @@ pub(crate) enum Phase {
     Stopped,
 }
 
+/// Another configuration for a worker that runs.
+pub(crate) struct Order {
+    pub(crate) config: Arc<EngineConfig>,
+    /// Told when it is in force.
+    pub(crate) done: oneshot::Sender<()>,
+}
+
 /// What a worker's thread starts with.
 pub(crate) struct Start {
     pub(crate) config: Arc<EngineConfig>,
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     pub(crate) context: Context,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) phase: watch::Receiver<Phase>,
@@ -44,7 +52,10 @@ pub(crate) struct Start {
 /// What the connections of one worker share. Never leaves its thread.
 pub(crate) struct Worker {
     pub(crate) token: WorkerToken,
-    pub(crate) config: Arc<EngineConfig>,
+    /// The configuration in force. Exchanges keep the one they begin with.
+    pub(crate) config: RefCell<Rc<EngineConfig>>,
+    /// Of the configuration: asked for with each response.
+    pub(crate) shows_upstream_status: Cell<bool>,
     pub(crate) buffers: Buffers,
     pub(crate) timers: Timers,
     pub(crate) clock: Clock,
@@ -62,7 +73,7 @@ pub(crate) struct Worker {
 pub(crate) type Current = Rc<Arc<Snapshot>>;
 
 impl Worker {
-    fn new(config: Arc<EngineConfig>, context: Context, resolver: Resolver) -> Option<Self> {
+    fn new(config: &EngineConfig, context: Context, resolver: Resolver) -> Option<Self> {
         let mut reader = context.published.reader();
         let current = Rc::new(Arc::clone(reader.current()));
         let token = WorkerToken::claim()?;
@@ -71,7 +82,8 @@ impl Worker {
             clock,
             upstreams: Upstreams::new(resolver, config.keepalive, token.index() as u64),
             token,
-            config,
+            shows_upstream_status: Cell::new(config.show_upstream_status),
+            config: RefCell::new(Rc::new(config.clone())),
             buffers: Buffers::default(),
             timers: Timers::default(),
             context,
@@ -80,6 +92,34 @@ impl Worker {
             serial: Cell::new(0),
             snapshot: RefCell::new((reader, current)),
         })
+    }
+
+    /// The configuration in force, to be kept for a whole exchange.
+    pub(crate) fn config(&self) -> Rc<EngineConfig> {
+        Rc::clone(&self.config.borrow())
+    }
+
+    /// Whether `config` is the one in force.
+    #[inline]
+    pub(crate) fn runs(&self, config: &Rc<EngineConfig>) -> bool {
+        Rc::ptr_eq(&self.config.borrow(), config)
+    }
+
+    /// Puts another configuration in force: for connections that wait, with their next request.
+    fn reconfigure(&self, config: &EngineConfig) {
+        // What was written for the log before belongs there.
+        self.flush_log();
+        self.clock.set_server(&config.server);
+        self.upstreams.keep_alive(config.keepalive);
+        self.shows_upstream_status.set(config.show_upstream_status);
+        *self.config.borrow_mut() = Rc::new(config.clone());
+    }
+
+    /// Hands over what was recorded since the last time.
+    fn flush_log(&self) {
+        if let Some(log) = &self.config.borrow().access_log {
+            log.tick(&self.token);
+        }
     }
 
     /// The current snapshot, to be kept for a whole exchange. Counting it is no atomic: the worker has its own count.
@@ -100,9 +140,7 @@ impl Worker {
         self.upstreams.sweep(self.clock.now_ms());
         // Taken here as well, so that an idle worker lets go of old snapshots.
         drop(self.snapshot());
-        if let Some(log) = &self.context.access_log {
-            log.tick(&self.token);
-        }
+        self.flush_log();
     }
 
     /// The next connection's serial number: unique in the process.
@@ -128,10 +166,10 @@ pub(crate) fn run(start: Start) {
 }
 
 async fn serve(start: Start) -> io::Result<()> {
-    let Start { config, context, listeners, mut phase, resolver } = start;
+    let Start { config, mut orders, context, listeners, mut phase, resolver } = start;
     let ticker = Ticker::start(TICK)?;
     let worker =
-        Worker::new(config, context, resolver).ok_or_else(|| io::Error::other("too many workers"))?;
+        Worker::new(&config, context, resolver).ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new(worker);
     let mut accepting = Vec::new();
     for listener in listeners {
@@ -155,6 +193,11 @@ async fn serve(start: Start) -> io::Result<()> {
                     }
                 }
             }
+            Some(Order { config, done }) = orders.recv() => {
+                worker.reconfigure(&config);
+                // Nobody may be waiting for it.
+                let _ = done.send(());
+            }
             ticked = ticker.tick() => {
                 ticked?;
                 worker.tick();
@@ -167,9 +210,7 @@ async fn serve(start: Start) -> io::Result<()> {
             }
         }
     }
-    if let Some(log) = &worker.context.access_log {
-        log.tick(&worker.token);
-    }
+    worker.flush_log();
     Ok(())
 }
 
@@ -178,7 +219,7 @@ async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener) {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 worker.context.metrics.connections.accepted(&worker.token);
-                if worker.open.get() >= worker.config.worker_connections {
+                if worker.open.get() >= worker.config.borrow().worker_connections {
                     tracing::warn!("worker_connections are not enough");
                     continue;
                 }

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::config::Settings;
+use crate::config::settings::{AdminKey, AdminRole};
 use anyhow::{Context, bail};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -23,6 +25,18 @@ pub struct Generated {
     pub path: PathBuf,
     /// Whether it is new, and so has to be shown.
     pub new: bool,
+}
+
+/// Adds the generated key where the Admin API needs one and the configuration names none; what was added.
+pub fn ensure(settings: &mut Settings, data_dir: &Path) -> anyhow::Result<Option<Generated>> {
+    let Some(admin) = settings.admin.as_mut().filter(|admin| admin.key_required) else { return Ok(None) };
+    if admin.keys.iter().any(|key| key.role == AdminRole::Admin) {
+        return Ok(None);
+    }
+    let generated = read_or_make(data_dir)?;
+    let key = generated.key.clone();
+    admin.keys.push(AdminKey { name: "admin".into(), key, role: AdminRole::Admin });
+    Ok(Some(generated))
 }
 
 /// Reads the key from the data directory, or makes it there, readable for its owner alone.

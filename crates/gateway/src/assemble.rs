@@ -5,11 +5,13 @@ use crate::cores;
 use crate::launch::Launch;
 use admin::{AdminKey, AdminSettings, ApiVersion, Role};
 use engine::{ClientLimits, EngineConfig, Listen, Mount};
+use observe::AccessLog;
 use observe::access_log::{self, AccessLogConfig};
 use observe::metrics::{MetricsConfig, SERIES_DEFAULT};
 use plugin::PluginDef;
 use router::Mode;
 use snapshot::Keepalive;
+use std::sync::Arc;
 
 /// How many workers there are.
 pub fn workers(settings: &Settings) -> usize {
@@ -17,7 +19,12 @@ pub fn workers(settings: &Settings) -> usize {
 }
 
 /// The data plane's configuration.
-pub fn engine(settings: &Settings, seed: u64, mount: Option<Mount>) -> EngineConfig {
+pub fn engine(
+    settings: &Settings,
+    seed: u64,
+    mount: Option<Mount>,
+    access_log: Option<Arc<AccessLog>>,
+) -> EngineConfig {
     let (http, proxy) = (&settings.http, &settings.proxy);
     let pool = &http.upstream;
     let version = if proxy.server_tokens { concat!("/", env!("CARGO_PKG_VERSION")) } else { "" };
@@ -47,6 +54,7 @@ pub fn engine(settings: &Settings, seed: u64, mount: Option<Mount>) -> EngineCon
             seed,
         },
         mount,
+        access_log,
     }
 }
 
@@ -111,11 +119,27 @@ pub fn router_mode(settings: &Settings) -> anyhow::Result<Mode> {
     }
 }
 
-/// The plugins that are built in and that the configuration names; all built-in ones where it names none. Names of
-/// plugins that are not built in are returned beside them.
-pub fn plugins(settings: &Settings) -> (Vec<&'static PluginDef>, Vec<String>) {
-    let Some(named) = &settings.plugins else { return (plugins::ALL.to_vec(), Vec::new()) };
-    let used = plugins::ALL.iter().copied().filter(|def| named.iter().any(|name| name == def.name)).collect();
-    let missing = named.iter().filter(|name| !plugins::ALL.iter().any(|def| def.name == name.as_str()));
-    (used, missing.cloned().collect())
+/// The plugins that the configuration names.
+#[derive(Debug, Default)]
+pub struct Plugins {
+    /// Built in and named; all that are built in where none is named.
+    pub used: Vec<&'static PluginDef>,
+    /// Built in and not named.
+    pub disabled: Vec<&'static str>,
+    /// Named and not built in.
+    pub missing: Vec<String>,
+}
+
+/// The plugins that the configuration names.
+pub fn plugins(settings: &Settings) -> Plugins {
+    let all = plugins::ALL;
+    let Some(named) = &settings.plugins else { return Plugins { used: all.to_vec(), ..Plugins::default() } };
+    let (used, others): (Vec<_>, Vec<_>) =
+        all.iter().copied().partition(|def| named.iter().any(|name| name == def.name));
+    let missing = named.iter().filter(|name| !all.iter().any(|def| def.name == name.as_str()));
+    Plugins {
+        used,
+        disabled: others.iter().map(|def| def.name).collect(),
+        missing: missing.cloned().collect(),
+    }
 }

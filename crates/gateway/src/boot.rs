@@ -6,22 +6,22 @@
 use crate::assemble;
 use crate::config::Settings;
 use crate::daemon::Announcement;
-use crate::launch::Launch;
-use crate::reload::Reload;
+use crate::plan::Plan;
+use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
-use admin::Admin;
+use admin::{Admin, CurrentAdmin};
 use anyhow::{Context as _, anyhow};
 use engine::{Bound, Engine, Mount};
-use observe::{AccessLog, Metrics};
-use plugin::Registry;
-use snapshot::{BuildOptions, Builder, FollowStatus, Published, Snapshot};
+use observe::Metrics;
+use snapshot::{Builder, FollowStatus, Published, Rebuild, Snapshot};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Embedded, EmbeddedConfig, Store};
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// How long the first configuration may take to load: 100,000 routes take about a second.
 const FIRST_LOAD: Duration = Duration::from_secs(120);
@@ -36,30 +36,33 @@ const STORE_FILE: &str = "store.redb";
 ///
 /// # Errors
 /// Whatever kept it from starting.
-pub fn run(settings: &Settings, mut reload: Reload, ready: Announcement) -> anyhow::Result<()> {
+pub fn run(settings: Settings, started: Started, ready: Announcement) -> anyhow::Result<()> {
     let control = runtime("control")?;
-    let parts = Parts::make(settings, &reload.launch)?;
+    let plan = Plan::make(&settings, &started.launch, None)?;
+    let parts = Parts::make(&settings, &plan, started.launch.data_dir.join(STORE_FILE))?;
     let admin = settings.admin.as_ref().map(|admin| {
-        let (store, registry) = (Arc::clone(&parts.store), Arc::clone(&parts.registry));
-        Arc::new(Admin::new(store, registry, assemble::admin(admin), parts.published.applied()))
+        let (store, registry) = (Arc::clone(&parts.store), Arc::clone(&plan.registry));
+        let admin = Admin::new(store, registry, assemble::admin(admin), parts.published.applied());
+        Arc::new(CurrentAdmin::new(Arc::new(admin)))
     });
-    let mount = mount(settings, admin.as_ref(), control.handle());
-    let bound = Bound::new(assemble::engine(settings, seed(), mount))?;
+    let (rebuilds, orders) = mpsc::channel(1);
+    let mount = mount(&settings, admin.as_ref(), control.handle());
+    let metrics = Arc::clone(&parts.metrics);
+    let mut running = Running { started, settings, plan, metrics, admin, mount, seed: seed(), rebuilds };
+    let bound = Bound::new(running.engine_config())?;
     let (stop, stopped) = watch::channel(());
-    control.block_on(serve_control(settings, &parts, admin, stopped))?;
-    let builder_runtime = parts.follow(settings, &control)?;
+    control.block_on(serve_control(&running, &parts, stopped))?;
+    let builder_runtime = parts.follow(&running.plan, &control, orders)?;
     let engine = bound.start(&engine::Context {
         published: Arc::clone(&parts.published),
-        access_log: parts.access_log.clone(),
         metrics: Arc::clone(&parts.metrics),
     })?;
-    for index in 0..assemble::workers(settings) {
+    for index in 0..assemble::workers(&running.settings) {
         parts.readiness.mark(index);
     }
     ready.ready()?;
     tracing::warn!(version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
-    reload.access_log = parts.access_log.clone();
-    control.block_on(until_told(settings.process.shutdown_timeout, &reload, engine))?;
+    control.block_on(until_told(&mut running, engine))?;
     // Admin requests at hand are answered before the store closes.
     drop(stop);
     builder_runtime.shutdown_timeout(Duration::from_secs(1));
@@ -67,42 +70,24 @@ pub fn run(settings: &Settings, mut reload: Reload, ready: Announcement) -> anyh
     Ok(())
 }
 
-/// What the parts of the gateway have in common.
+/// What the parts of the gateway have in common, and what stays as it is until the process ends.
 struct Parts {
     store: Arc<dyn Store>,
-    registry: Arc<Registry>,
     metrics: Arc<Metrics>,
-    access_log: Option<Arc<AccessLog>>,
     published: Arc<Published>,
     status: Arc<FollowStatus>,
     readiness: Readiness,
 }
 
 impl Parts {
-    fn make(settings: &Settings, launch: &Launch) -> anyhow::Result<Self> {
-        let (plugins, missing) = assemble::plugins(settings);
-        if !missing.is_empty() {
-            tracing::warn!("plugins that are not built in are left out: {}", missing.join(", "));
-        }
-        let registry = Registry::new(&plugins, settings.plugin_attr.clone())?;
+    fn make(settings: &Settings, plan: &Plan, store: PathBuf) -> anyhow::Result<Self> {
         let metrics = Arc::new(Metrics::new(&assemble::metrics(settings)));
-        registry.shared.insert(Arc::clone(&metrics));
-        let access_log = assemble::access_log(settings, launch)
-            .map(|config| {
-                let opened = AccessLog::open(&config);
-                opened.with_context(|| format!("the access log {} can't be opened", config.path.display()))
-            })
-            .transpose()?;
-        let first = Snapshot {
-            revision: 0,
-            router: router::Router::new(assemble::router_mode(settings)?),
-            global: Arc::default(),
-        };
+        plan.registry.shared.insert(Arc::clone(&metrics));
+        let router = router::Router::new(plan.build.router);
+        let first = Snapshot { revision: 0, router, global: Arc::default() };
         Ok(Self {
-            store: Arc::new(Embedded::open(EmbeddedConfig::new(launch.data_dir.join(STORE_FILE)))?),
-            registry: Arc::new(registry),
+            store: Arc::new(Embedded::open(EmbeddedConfig::new(store))?),
             metrics,
-            access_log: access_log.map(Arc::new),
             published: Arc::new(Published::new(Arc::new(first))),
             status: Arc::default(),
             readiness: Readiness::new(assemble::workers(settings)),
@@ -111,9 +96,13 @@ impl Parts {
 
     /// Loads the configuration and follows the store from then on, on a thread of its own: building a snapshot takes
     /// as long as it takes, and nobody else waits for it.
-    fn follow(&self, settings: &Settings, control: &Runtime) -> anyhow::Result<Runtime> {
-        let options = BuildOptions { router: assemble::router_mode(settings)? };
-        let builder = Builder::new(Arc::clone(&self.registry), options);
+    fn follow(
+        &self,
+        plan: &Plan,
+        control: &Runtime,
+        orders: mpsc::Receiver<Rebuild>,
+    ) -> anyhow::Result<Runtime> {
+        let builder = Builder::new(Arc::clone(&plan.registry), plan.build);
         let runtime = runtime("builder")?;
         let mut applied = self.published.applied();
         applied.mark_unchanged();
@@ -122,6 +111,7 @@ impl Parts {
             builder,
             Arc::clone(&self.published),
             Arc::clone(&self.status),
+            orders,
         ));
         let loaded = control.block_on(async { tokio::time::timeout(FIRST_LOAD, applied.changed()).await });
         loaded.map_err(|_| {
@@ -145,23 +135,19 @@ fn seed() -> u64 {
 }
 
 /// The Admin API on the data ports, where the settings ask for it.
-fn mount(settings: &Settings, admin: Option<&Arc<Admin>>, control: &Handle) -> Option<Mount> {
+fn mount(settings: &Settings, admin: Option<&Arc<CurrentAdmin>>, control: &Handle) -> Option<Mount> {
     let admin = admin.filter(|_| settings.admin.as_ref().is_some_and(|admin| admin.on_data_ports))?;
     Some(Mount {
         prefix: "/apisix/admin".to_owned(),
         loopback_only: true,
-        max_body_bytes: admin.settings().body_limit,
+        max_body_bytes: admin.get().settings().body_limit,
         handler: Arc::new(AdminOnDataPort { admin: Arc::clone(admin), control: control.clone() }),
     })
 }
 
 /// Takes the control plane's ports, all of them, and then serves them.
-async fn serve_control(
-    settings: &Settings,
-    parts: &Parts,
-    admin: Option<Arc<Admin>>,
-    stopped: watch::Receiver<()>,
-) -> anyhow::Result<()> {
+async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receiver<()>) -> anyhow::Result<()> {
+    let Running { settings, admin, .. } = running;
     let mut apps = Vec::new();
     if let Some(address) = settings.status {
         let listener = servers::bind("/status (apisix.status)", address).await?;
@@ -171,7 +157,7 @@ async fn serve_control(
         let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address).await?;
         apps.push((listener, servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics))));
     }
-    let admin_listener = match (&admin, &settings.admin) {
+    let admin_listener = match (admin, &settings.admin) {
         (Some(admin), Some(settings)) => {
             let purpose = "the Admin API (deployment.admin.admin_listen)";
             Some((Arc::clone(admin), servers::bind(purpose, settings.listen).await?))
@@ -189,13 +175,14 @@ async fn serve_control(
     Ok(())
 }
 
-/// Runs until a signal ends the gateway. Requests in flight then have `patience` to be answered.
-async fn until_told(patience: Duration, reload: &Reload, engine: Engine) -> anyhow::Result<()> {
+/// Runs until a signal ends the gateway.
+async fn until_told(running: &mut Running, engine: Engine) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("signals can't be received")?;
     let how = loop {
         match signals.next().await {
-            Event::Reload => reload.run(),
-            Event::ReopenLogs => reload.reopen_logs(),
+            // What is refused is in the log, and the gateway runs on.
+            Event::Reload => drop(running.reload(&engine).await),
+            Event::ReopenLogs => running.reopen_logs(),
             Event::Shutdown(how) => break how,
         }
     };
@@ -204,6 +191,8 @@ async fn until_told(patience: Duration, reload: &Reload, engine: Engine) -> anyh
         engine.stop();
         return Ok(());
     }
+    // The time that requests in flight have to be answered.
+    let patience = running.settings.process.shutdown_timeout;
     let drained = tokio::task::spawn_blocking(move || engine.drain(patience));
     tokio::select! {
         _ = drained => {}

@@ -13,11 +13,10 @@ use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::{Cli, Command, CommonArgs, StartArgs};
-use crate::config::settings::{AdminKey, AdminRole};
 use crate::config::{Loaded, Report, Settings};
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
-use crate::reload::Reload;
+use crate::reload::Started;
 use crate::{admin_key, boot, daemon, limits, quickstart};
 
 /// How long `stop` waits for the process to be gone.
@@ -84,8 +83,8 @@ fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
     };
     let daemon_in = launch.detached.then(|| launch.data_dir.clone());
     let logs_to_stderr = logs_to_stderr(&settings, &launch);
-    let reload = Reload { launch, read, error_log, access_log: None };
-    let result = boot::run(&settings, reload, daemon::Announcement::new(daemon_in, text));
+    let started = Started { launch, read, error_log };
+    let result = boot::run(settings, started, daemon::Announcement::new(daemon_in, text));
     // Elsewhere the error log is stderr too, where the error is printed at the end.
     if let Err(error) = &result
         && !logs_to_stderr
@@ -109,22 +108,16 @@ fn logs_to_stderr(settings: &Settings, launch: &Launch) -> bool {
     !launch.detached && !settings.logs.error_log_named
 }
 
-/// Adds the generated key where the Admin API needs one and the configuration names none. A new key is shown, at once:
-/// should the start fail further on, the next one would not show it again.
+/// Shows a key that was made for want of one, at once: should the start fail further on, the next one would not show it
+/// again.
 fn ensure_admin_key(settings: &mut Settings, data_dir: &Path) -> anyhow::Result<()> {
-    let Some(admin) = settings.admin.as_mut().filter(|admin| admin.key_required) else { return Ok(()) };
-    if admin.keys.iter().any(|key| key.role == AdminRole::Admin) {
-        return Ok(());
-    }
-    let generated = admin_key::read_or_make(data_dir)?;
-    if generated.new {
+    if let Some(generated) = admin_key::ensure(settings, data_dir)?.filter(|generated| generated.new) {
         let path = generated.path.display();
         complain(format_args!(
             "Admin API key, made at this first start and kept in {path}:\n  {}",
             generated.key
         ));
     }
-    admin.keys.push(AdminKey { name: "admin".into(), key: generated.key, role: AdminRole::Admin });
     Ok(())
 }
 

@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod launch;
 pub mod limits;
 pub mod pidfile;
+pub mod plan;
 pub mod quickstart;
 pub mod reload;
 pub mod servers;

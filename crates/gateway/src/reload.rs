@@ -1,102 +1,141 @@
 //! What SIGHUP and SIGUSR1 do while the gateway runs.
+//!
+//! A reload makes everything that can fail first, with the functions that the start uses, and only then puts it in
+//! force: a file that is refused changes nothing. No connection is closed and no counter starts anew.
 
+use crate::admin_key;
+use crate::assemble;
 use crate::config::Settings;
 use crate::launch::Launch;
-use observe::{AccessLog, ErrorLog};
+use crate::limits;
+use crate::plan::Plan;
+use admin::CurrentAdmin;
+use anyhow::Context as _;
+use engine::{Engine, EngineConfig, Mount};
+use observe::{ErrorLog, Metrics};
+use snapshot::Rebuild;
 use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
 
-/// What a reload works with.
+/// What the start leaves for reloads.
 #[derive(Debug)]
-pub struct Reload {
+pub struct Started {
     /// How the start was asked for.
     pub launch: Launch,
     /// The settings as the start read them, without what it added: what new ones are compared with.
     pub read: Settings,
     /// The process's error log.
     pub error_log: ErrorLog,
-    /// The access log, where there is one.
-    pub access_log: Option<Arc<AccessLog>>,
 }
 
-impl Reload {
+/// A gateway that runs, as far as a reload reaches.
+#[derive(Debug)]
+pub struct Running {
+    /// What the start left.
+    pub started: Started,
+    /// The settings in force.
+    pub settings: Settings,
+    /// What they came to.
+    pub plan: Plan,
+    /// The process's metrics.
+    pub metrics: Arc<Metrics>,
+    /// The Admin API, where there is one.
+    pub admin: Option<Arc<CurrentAdmin>>,
+    /// The Admin API on the data ports, where it is there.
+    pub mount: Option<Mount>,
+    /// Random bits of this process.
+    pub seed: u64,
+    /// Where new snapshots are ordered.
+    pub rebuilds: mpsc::Sender<Rebuild>,
+}
+
+impl Running {
     /// Opens the logs anew: what log rotation asks for.
     pub fn reopen_logs(&self) {
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &self.plan.access_log {
             log.reopen();
         }
-        if let Err(error) = self.error_log.reopen() {
+        if let Err(error) = self.started.error_log.reopen() {
             tracing::error!(%error, "can't open the error log anew; going on with the old file");
         }
     }
 
-    /// Reads the configuration again and opens the logs anew. The error log's level is applied, and changes that need a
-    /// restart are named; a configuration that is refused changes nothing.
-    pub fn run(&self) {
-        self.reopen_logs();
-        let loaded = match self.launch.settings() {
-            Ok(loaded) => loaded,
-            Err(report) => {
-                report.entries().for_each(|entry| tracing::error!("{entry}"));
+    /// Reads the configuration again and puts it in force. The error log tells what came of it: every mistake of a
+    /// configuration that is refused, or the changes that wait for a restart.
+    ///
+    /// # Errors
+    /// When the configuration is refused; nothing has changed then.
+    pub async fn reload(&mut self, engine: &Engine) -> anyhow::Result<()> {
+        let (settings, waiting, plan) = match self.prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                tracing::error!("{error:#}");
                 tracing::error!("the configuration is refused, nothing changes");
-                return;
+                return Err(error);
             }
         };
-        self.error_log.set_level(loaded.settings.logs.level);
-        loaded.warnings.entries().for_each(|entry| tracing::warn!("{entry}"));
-        let waiting = self.read.needs_restart(&loaded.settings);
+        self.apply(engine, settings, plan).await;
+        self.reopen_logs();
         if waiting.is_empty() {
-            tracing::warn!("configuration read again");
+            tracing::warn!("configuration read again and in force");
         } else {
-            tracing::warn!("configuration read again; these changes need a restart: {}", waiting.join(", "));
+            let waiting = waiting.join(", ");
+            tracing::warn!("configuration read again and in force; these changes need a restart: {waiting}");
         }
+        Ok(())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::launch::Mode;
-    use std::fs;
+    /// The data plane's configuration.
+    pub fn engine_config(&self) -> EngineConfig {
+        assemble::engine(&self.settings, self.seed, self.mount.clone(), self.plan.access_log.clone())
+    }
 
-    #[test]
-    fn findings_of_a_reload_reach_the_error_log_one_a_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("config.yaml");
-        let path = folder.path().join("error.log");
-        let launch = Launch {
-            mode: Mode::Normal,
-            config: Some(config.clone()),
-            data_dir: folder.path().to_owned(),
-            workers: None,
-            detached: true,
-        };
-        fs::write(&config, "apisix: {node_listen: 9080}\n").unwrap();
-        let read = launch.settings().unwrap().settings;
-        let (error_log, subscriber) = ErrorLog::open(&path, read.logs.level, false).unwrap();
-        let reload = Reload { launch, read, error_log, access_log: None };
-        tracing::subscriber::with_default(subscriber, || {
-            for text in [
-                "apisix: {node_listen: 9080}\n",
-                "apisix: {node_lisen: 1}\nnginx_config: {http: {send_timeout: 1}}\n",
-                "apisix: {node_listen: x}\nnginx_config: {error_log_level: loud}\n",
-            ] {
-                fs::write(&config, text).unwrap();
-                reload.run();
-            }
-        });
-        let log = fs::read_to_string(path).unwrap();
-        let messages: Vec<_> = log.lines().map(|line| line.split_once(": ").unwrap().1).collect();
-        let expected = [
-            "configuration read again",
-            "apisix.node_lisen: unknown key, ignored",
-            "these changes need a restart: nginx_config.http.send_timeout",
-            "apisix.node_listen: expected an integer",
-            "nginx_config.error_log_level: expected one of",
-            "the configuration is refused, nothing changes",
-        ];
-        assert_eq!(messages.len(), expected.len(), "{log}");
-        for (message, expected) in messages.iter().zip(expected) {
-            assert!(message.contains(expected), "{message} has {expected}");
+    /// Everything that can fail: the new settings, the changes among them that wait for a restart, and what the
+    /// settings come to.
+    fn prepare(&self) -> anyhow::Result<(Settings, Vec<&'static str>, Plan)> {
+        let Started { launch, read, .. } = &self.started;
+        let loaded = launch.settings().map_err(|report| {
+            report.entries().for_each(|entry| tracing::error!("{entry}"));
+            anyhow::anyhow!("the configuration has {} mistakes", report.errors())
+        })?;
+        loaded.warnings.entries().for_each(|entry| tracing::warn!("{entry}"));
+        let mut settings = loaded.settings;
+        let waiting = read.needs_restart(&settings);
+        if let Some(generated) = admin_key::ensure(&mut settings, &launch.data_dir)?.filter(|key| key.new) {
+            tracing::warn!("an Admin API key was made; it is in {}", generated.path.display());
         }
+        let plan = Plan::make(&settings, launch, Some(&self.plan))?;
+        Ok((settings, waiting, plan))
+    }
+
+    async fn apply(&mut self, engine: &Engine, settings: Settings, plan: Plan) {
+        let rebuild = !plan.builds_like(&self.plan);
+        // Dropped at the end, when no worker writes to a log of it any more.
+        let before = std::mem::replace(&mut self.plan, plan);
+        self.settings = settings;
+        self.started.error_log.set_level(self.settings.logs.level);
+        self.metrics.set_prefix(&self.settings.metrics.prefix);
+        if let (_, Some(warning)) = limits::raise_open_files(self.settings.process.open_files) {
+            tracing::warn!("{warning}");
+        }
+        if rebuild && let Err(error) = self.rebuild().await {
+            tracing::error!("{error:#}");
+        }
+        // After the snapshot: what the Admin API accepts, the workers know.
+        if let (Some(current), Some(settings)) = (&self.admin, &self.settings.admin) {
+            let registry = Arc::clone(&self.plan.registry);
+            current.replace(current.get().with(registry, assemble::admin(settings)));
+        }
+        engine.reconfigure(self.engine_config()).await;
+        // Closing a log waits for its last lines.
+        let _ = tokio::task::spawn_blocking(move || drop(before)).await;
+    }
+
+    /// Has every route compiled anew and published at once.
+    async fn rebuild(&self) -> anyhow::Result<()> {
+        let (done, published) = oneshot::channel();
+        let order = Rebuild { registry: Arc::clone(&self.plan.registry), options: self.plan.build, done };
+        self.rebuilds.send(order).await.context("nobody builds snapshots any more")?;
+        published.await.context("the snapshot's builder has ended")
     }
 }

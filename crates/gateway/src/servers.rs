@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use admin::{Admin, AdminRequest};
+use admin::{AdminRequest, CurrentAdmin};
 use anyhow::Context;
 use axum::Router;
 use axum::http::header;
@@ -41,14 +41,14 @@ pub fn metrics(uri: &str, metrics: Arc<Metrics>) -> Router {
 /// its store belong there.
 pub struct AdminOnDataPort {
     /// The API.
-    pub admin: Arc<Admin>,
+    pub admin: Arc<CurrentAdmin>,
     /// The control plane's event loop.
     pub control: Handle,
 }
 
 impl MountHandler for AdminOnDataPort {
     fn handle(&self, request: MountRequest) -> Pin<Box<dyn Future<Output = Reply> + Send>> {
-        let admin = Arc::clone(&self.admin);
+        let admin = self.admin.get();
         let answer = self.control.spawn(async move {
             let text =
                 |(name, value): (String, Vec<u8>)| (name, String::from_utf8_lossy(&value).into_owned());

@@ -6,14 +6,17 @@ use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 
-/// The plugins this gateway has. Made once, at start.
+/// The plugins this gateway has. Made at start; a reload makes another one with the same shared state.
 pub struct Registry {
     entries: HashMap<&'static str, Entry>,
     /// The process's shared plugin state.
-    pub shared: Shared,
+    pub shared: Arc<Shared>,
     /// `plugin_attr` of the configuration file.
     attributes: Map<String, Value>,
+    /// Built in, and switched off by the operator.
+    disabled: Vec<&'static str>,
 }
 
 struct Entry {
@@ -61,7 +64,34 @@ impl Registry {
             let (validator, metadata_validator) = (compile(&schema)?, compile(&metadata_schema)?);
             entries.insert(def.name, Entry { def, schema, validator, metadata_schema, metadata_validator });
         }
-        Ok(Self { entries, shared: Shared::default(), attributes })
+        Ok(Self { entries, shared: Arc::default(), attributes, disabled: Vec::new() })
+    }
+
+    /// The same registry over the plugin state of `before`: counters and connections go on.
+    #[must_use]
+    pub fn succeeding(self, before: &Self) -> Self {
+        Self { shared: Arc::clone(&before.shared), ..self }
+    }
+
+    /// The same registry, knowing that the build has these plugins too and that the operator does without them. They
+    /// can't be configured; where they are already, they don't run.
+    #[must_use]
+    pub fn without(self, disabled: Vec<&'static str>) -> Self {
+        Self { disabled, ..self }
+    }
+
+    /// Whether the plugin called `name` is built in and switched off.
+    #[must_use]
+    pub fn is_disabled(&self, name: &str) -> bool {
+        self.disabled.contains(&name)
+    }
+
+    /// Whether a plugin compiled by `other` is the same as if this registry had compiled it.
+    #[must_use]
+    pub fn treats_alike(&self, other: &Self, name: &str) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+            && self.entries.contains_key(name) == other.entries.contains_key(name)
+            && self.attributes.get(name) == other.attributes.get(name)
     }
 
     /// The definition of the plugin called `name`.
@@ -160,7 +190,7 @@ impl Registry {
             CompileContext { shared: &self.shared, metadata, attributes: self.attributes.get(name), parent };
         let mut compiled = (entry.def.compile)(entry.def, config, &cx)
             .map_err(|errors| refuse(errors.into_iter().map(failed).collect()))?;
-        compiled.meta = meta.map(std::sync::Arc::new);
+        compiled.meta = meta.map(Arc::new);
         Ok(compiled)
     }
 }

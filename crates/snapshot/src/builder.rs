@@ -13,7 +13,7 @@ use std::sync::Arc;
 use store::{Change, Entry};
 
 /// What holds for every snapshot that one builder makes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BuildOptions {
     /// How hosts take part in the choice of a route (`apisix.router.http`).
     pub router: Mode,
@@ -32,6 +32,8 @@ pub struct Builder {
     router: Router<Arc<crate::Route>>,
     global: Arc<Chain>,
     routes_linked: u64,
+    /// While everything is compiled anew: the registry before and what it compiled.
+    before: Option<(Arc<Registry>, Resources)>,
 }
 
 #[derive(Debug)]
@@ -53,7 +55,20 @@ impl Builder {
             router: Router::new(options.router),
             global: Arc::default(),
             routes_linked: 0,
+            before: None,
         }
+    }
+
+    /// Makes the snapshot of the same resources under another registry and other options, as a new builder would that
+    /// loads them. Plugins and upstreams that come out the same are carried over with their state.
+    pub fn renew(&mut self, revision: u64, registry: Arc<Registry>, options: BuildOptions) -> Arc<Snapshot> {
+        let held = self.held();
+        let before = std::mem::replace(self, Self::new(registry, options));
+        self.routes_linked = before.routes_linked;
+        self.before = Some((before.registry, before.resources));
+        let snapshot = self.apply(revision, &held);
+        self.before = None;
+        snapshot
     }
 
     /// Makes the snapshot of `entries`, the whole configuration at `revision`. What they don't name is forgotten, what
@@ -132,11 +147,33 @@ impl Builder {
 
     /// What the store held for `key` when it was last heard of; `None` where nothing is known.
     fn stored(&self, key: &str) -> Option<&Arc<[u8]>> {
-        let used = || match Kind::parse_key(key)? {
+        self.refused.get(key).map(|refused| &refused.value).or_else(|| self.used(key))
+    }
+
+    /// The value that is in use for `key`.
+    fn used(&self, key: &str) -> Option<&Arc<[u8]>> {
+        match Kind::parse_key(key)? {
             (Kind::PluginMetadata, plugin) => self.metadata.stored(plugin),
             _ => self.resources.get(key).map(|resource| &resource.value),
-        };
-        self.refused.get(key).map(|refused| &refused.value).or_else(used)
+        }
+    }
+
+    /// All that is known of the store, as changes that lead there: of each key the value in use, then the one refused.
+    fn held(&self) -> Vec<Change> {
+        let mut held = Vec::new();
+        for key in self.keys() {
+            let refused = self.refused.get(&key).map(|refused| &refused.value);
+            for value in [self.used(&key), refused].into_iter().flatten() {
+                held.push(Change::Put(Entry {
+                    key: Arc::clone(&key),
+                    value: Arc::clone(value),
+                    create_revision: 0,
+                    mod_revision: 0,
+                    expires_at_ms: None,
+                }));
+            }
+        }
+        held
     }
 
     /// Takes in a change of metadata; whether the plugin's metadata is another than before.
@@ -178,8 +215,11 @@ impl Builder {
     }
 
     fn compile(&self, kind: Kind, key: &str, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
-        let before = self.resources.get(key);
-        Compiler { registry: &self.registry, metadata: &self.metadata, key, before }.compile(kind, value)
+        let carried = self.before.as_ref();
+        let before = self.resources.get(key).or_else(|| carried?.1.get(key));
+        let registry_before = carried.map(|(registry, _)| &**registry);
+        Compiler { registry: &self.registry, metadata: &self.metadata, key, before, registry_before }
+            .compile(kind, value)
     }
 
     fn put(&mut self, key: &Arc<str>, resource: Resource) {

@@ -1,14 +1,28 @@
 //! Keeps the published snapshot equal to the store.
 
 use crate::limits::{COALESCED_CHANGES_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN, SWEEP_PAUSE};
-use crate::{Builder, FollowStatus, Published, Snapshot};
+use crate::{BuildOptions, Builder, FollowStatus, Published, Snapshot};
+use plugin::Registry;
 use std::convert::Infallible;
 use std::sync::Arc;
 use store::{Batch, Store, StoreError, Watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
+/// An order to build everything anew: what a reload of the configuration file asks for.
+#[derive(Debug)]
+pub struct Rebuild {
+    /// The plugins to build with.
+    pub registry: Arc<Registry>,
+    /// How to build.
+    pub options: BuildOptions,
+    /// Told when the snapshot is published.
+    pub done: oneshot::Sender<()>,
+}
+
 /// Loads the configuration, publishes it, and publishes every later state, for ever. While the store fails, requests
-/// are served from the last snapshot and the store is asked again. `status` says how things stand.
+/// are served from the last snapshot and the store is asked again. `status` says how things stand. Whatever comes over
+/// `orders` is done in between, without asking the store.
 ///
 /// Snapshots are built on the thread that polls this future, which takes up to a second for 100,000 routes at the
 /// start. Give it a runtime that nobody waits for.
@@ -17,8 +31,9 @@ pub async fn follow(
     builder: Builder,
     published: Arc<Published>,
     status: Arc<FollowStatus>,
+    orders: mpsc::Receiver<Rebuild>,
 ) -> Infallible {
-    let mut follower = Follower { store, builder, published, status, loaded: false };
+    let mut follower = Follower { store, builder, published, status, orders, loaded: false };
     let mut pause = RETRY_PAUSE_MIN;
     loop {
         follower.loaded = false;
@@ -28,7 +43,7 @@ pub async fn follow(
             pause = RETRY_PAUSE_MIN;
         }
         tracing::error!(retry_in_ms = pause.as_millis(), "lost the store, will load from it anew: {error}");
-        sleep(pause).await;
+        follower.meanwhile(sleep(pause)).await;
         pause = RETRY_PAUSE_MAX.min(pause * 2);
     }
 }
@@ -38,6 +53,7 @@ struct Follower {
     builder: Builder,
     published: Arc<Published>,
     status: Arc<FollowStatus>,
+    orders: mpsc::Receiver<Rebuild>,
     /// Whether the store has answered since it was last lost.
     loaded: bool,
 }
@@ -45,14 +61,14 @@ struct Follower {
 impl Follower {
     /// Takes in the store's present state, then its changes, until the store fails.
     async fn follow_until_lost(&mut self) -> Result<Infallible, StoreError> {
-        let listing = self.store.list("").await?;
+        let store = Arc::clone(&self.store);
+        let listing = self.meanwhile(store.list("")).await?;
         let from = listing.revision + 1;
         let snapshot = self.builder.load(listing.revision, &listing.entries);
         drop(listing);
         self.publish(snapshot);
         self.loaded = true;
-        let store = Arc::clone(&self.store);
-        let mut watch = store.watch(from).await?;
+        let mut watch = self.meanwhile(store.watch(from)).await?;
         loop {
             let first = self.first(watch.as_mut()).await?;
             let (burst, lost) = rest_of_burst(first, watch.as_mut()).await;
@@ -63,14 +79,37 @@ impl Follower {
     }
 
     /// The next revision. Frees replaced snapshots while there is nothing to do.
-    async fn first(&self, watch: &mut dyn Watch) -> Result<Batch, StoreError> {
+    async fn first(&mut self, watch: &mut dyn Watch) -> Result<Batch, StoreError> {
         let mut unswept = true;
         loop {
             tokio::select! {
                 batch = watch.next() => return batch,
+                Some(order) = self.orders.recv() => self.rebuild(order),
                 () = sleep(SWEEP_PAUSE), if unswept => unswept = self.published.sweep(),
             }
         }
+    }
+
+    /// Does what is ordered until `wait` is over.
+    async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> T {
+        let mut wait = std::pin::pin!(wait);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut wait => return result,
+                Some(order) = self.orders.recv() => self.rebuild(order),
+            }
+        }
+    }
+
+    fn rebuild(&mut self, Rebuild { registry, options, done }: Rebuild) {
+        let snapshot = self.builder.renew(self.published.current().revision, registry, options);
+        // What has not been loaded is not published as an empty configuration.
+        if self.status.loaded() {
+            self.publish(snapshot);
+        }
+        // Nobody may be waiting for it.
+        let _ = done.send(());
     }
 
     fn publish(&self, snapshot: Arc<Snapshot>) {

@@ -22,7 +22,7 @@ mod upstream;
 mod tests;
 
 pub use builder::{BuildOptions, Builder};
-pub use follow::follow;
+pub use follow::{Rebuild, follow};
 pub use problem::Problem;
 pub use publish::{Published, Reader};
 pub use route::{Broken, Route};

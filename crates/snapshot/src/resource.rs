@@ -84,6 +84,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) key: &'a str,
     /// The resource as it was compiled before, to carry over from.
     pub(crate) before: Option<&'a Resource>,
+    /// The registry that compiled `before`, where it was another one.
+    pub(crate) registry_before: Option<&'a Registry>,
 }
 
 impl Resource {
@@ -209,7 +211,8 @@ impl Compiler<'_> {
     fn plugin(self, name: &str, config: &Value) -> Result<BoundPlugin, Vec<ConfigError>> {
         let metadata = self.metadata.get(name);
         let version = fingerprint(name, config, metadata);
-        if let Some(plugin) = reuse::plugin(self.before, name, version) {
+        let alike = self.registry_before.is_none_or(|before| self.registry.treats_alike(before, name));
+        if let Some(plugin) = reuse::plugin(self.before.filter(|_| alike), name, version) {
             return Ok(BoundPlugin { version, plugin });
         }
         let parent = Parent { resource_key: self.key, config_version: version };
@@ -234,6 +237,11 @@ impl Draft {
 
     fn plugins(&mut self, compiler: Compiler<'_>, plugins: &PluginMap) {
         for (name, config) in plugins {
+            // As in APISIX: what the operator switches off doesn't run, and its routes stay.
+            if compiler.registry.is_disabled(name) {
+                tracing::info!(resource = compiler.key, plugin = name, "the plugin is not enabled");
+                continue;
+            }
             let bound = self.keep("/plugins", compiler.plugin(name, config));
             self.plugins.extend(bound);
         }

@@ -22,7 +22,8 @@ async fn start() -> Served {
     let stopped = async move {
         let _ = stopped.await;
     };
-    let server = tokio::spawn(admin::serve(Arc::clone(&bench.admin), listener, stopped));
+    let current = Arc::new(admin::CurrentAdmin::new(Arc::clone(&bench.admin)));
+    let server = tokio::spawn(admin::serve(current, listener, stopped));
     Served { address, stop, server, _bench: bench }
 }
 

@@ -4,6 +4,7 @@ use super::body::COPY_MAX;
 use super::relay::Job;
 use super::respond::{self, Framing, Message};
 use crate::buffers::Buffers;
+use crate::config::EngineConfig;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
@@ -40,6 +41,7 @@ impl Delivery {
 /// The ends between which a response travels.
 pub(super) struct Ends<'e, 'c, 'u> {
     pub(super) worker: &'e Worker,
+    pub(super) config: &'e EngineConfig,
     pub(super) timer: &'e Timer,
     pub(super) client: &'e mut WriteHalf<'c>,
     /// The client's other half, watched for its end while the upstream thinks; `None` while a body is read from it.
@@ -62,6 +64,7 @@ pub(super) async fn run(
     let (mut upstream, _) = connection.stream.split();
     let mut ends = Ends {
         worker,
+        config: link.config,
         timer: link.timer,
         client: &mut client,
         watch: Some(&mut watch),
@@ -185,7 +188,7 @@ impl Ends<'_, '_, '_> {
         let client_keeps = framing != Framing::Close
             && response.status != 101
             && body_done.get()
-            && respond::keeps_alive(self.worker, exchange);
+            && respond::keeps_alive(self.worker, self.config, exchange);
         let bytes = &buffer[..response.length];
         respond::write_relayed_head(
             self.worker,
@@ -303,7 +306,7 @@ impl BodyFlow {
         out: &mut Vec<u8>,
         exchange: &mut Exchange<'_>,
     ) -> Result<(), ProxyError> {
-        let send_timeout = ends.worker.config.client.send_timeout;
+        let send_timeout = ends.config.client.send_timeout;
         loop {
             let (data, ended) = self.take(&buffer[..self.filled], out)?;
             let deadline_ms = ends.worker.clock.deadline_ms(send_timeout);

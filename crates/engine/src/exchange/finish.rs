@@ -32,7 +32,7 @@ pub(super) fn record(
             step.hook.log(exchange);
         }
     }
-    if let Some(log) = &worker.context.access_log {
+    if let Some(log) = &worker.config.borrow().access_log {
         log.record(&worker.token, exchange, worker.clock.unix_ms());
     }
 }

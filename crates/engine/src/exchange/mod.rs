@@ -45,7 +45,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let Scratch { input, filled, head, response, out, reply_headers } = scratch;
     let (bytes, rest) = input.split_at_mut(head.length);
     let mut body =
-        RequestBody::new(rest, *filled - head.length, head.facts.body, worker.config.client.max_body_bytes);
+        RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
     let path = normalise_path(head.path.get(bytes));
     let request = Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view));
@@ -103,7 +103,7 @@ fn begin<'e>(
         request,
         reply_headers,
         client: link.client,
-        gateway: &link.worker.config.gateway,
+        gateway: &link.config.gateway,
         worker: &link.worker.token,
         route: None,
         matched_uri: "",

@@ -33,7 +33,7 @@ async fn collect(
     exchange: &Exchange<'_>,
     mount: &Mount,
 ) -> Result<Vec<u8>, ProxyError> {
-    let limits = &link.worker.config.client;
+    let limits = &link.config.client;
     link.timer.arm(link.worker.clock.deadline_ms(limits.body_timeout));
     if matches!(body.length(), wire::BodyLength::Exact(length) if length > mount.max_body_bytes as u64) {
         return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));

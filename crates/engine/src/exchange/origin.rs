@@ -20,7 +20,7 @@ pub(super) enum Origin<'s> {
 
 /// Who answers a request that no plugin answered.
 pub(super) fn choose<'s>(link: &Link<'s>, route: Option<&'s Arc<Route>>) -> Origin<'s> {
-    match (route, &link.worker.config.mount) {
+    match (route, &link.config.mount) {
         (Some(route), _) => match &route.upstream {
             Some(upstream) if upstream.scheme == Scheme::Http => Origin::Upstream(route, upstream),
             // Written into the store by others: what is meant to be encrypted is not sent in the clear.

@@ -220,7 +220,7 @@ async fn both_ways(
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
     }
     // The client's pace decides while its body is under way.
-    let patience = worker.config.client.body_timeout.max(timeouts.send);
+    let patience = link.config.client.body_timeout.max(timeouts.send);
     let deadline = || worker.clock.deadline_ms(patience);
     let (body_done, answering) = (Cell::new(false), Cell::new(false));
     let (mut client_read, mut client_write) = link.stream.split();
@@ -228,6 +228,7 @@ async fn both_ways(
     let mut upload = pin!(body.send(&mut client_read, &mut upstream_write, timer, deadline));
     let mut ends = download::Ends {
         worker,
+        config: link.config,
         timer,
         client: &mut client_write,
         watch: None,

@@ -4,6 +4,7 @@ use super::body::RequestBody;
 use super::request_head::is_nominated;
 use super::{After, begin, finish, phases};
 use crate::buffers::Scratch;
+use crate::config::EngineConfig;
 use crate::connection::Link;
 use crate::error::ProxyError;
 use crate::io;
@@ -38,8 +39,8 @@ pub(super) enum Framing {
 }
 
 /// Whether the connection may carry another request after this one.
-pub(super) fn keeps_alive(worker: &Worker, exchange: &Exchange<'_>) -> bool {
-    let limits = &worker.config.client;
+pub(super) fn keeps_alive(worker: &Worker, config: &EngineConfig, exchange: &Exchange<'_>) -> bool {
+    let limits = &config.client;
     exchange.request.view.head.facts.keep_alive
         && !worker.draining.get()
         && exchange.timing.request_number < limits.keepalive_requests
@@ -118,7 +119,7 @@ fn write_own_lines(worker: &Worker, exchange: &Exchange<'_>, out: &mut Vec<u8>) 
         0 if exchange.source == ResponseSource::Nginx && exchange.upstream.addr.is_some() => exchange.status,
         status => status,
     };
-    if status >= 500 || (status != 0 && worker.config.show_upstream_status) {
+    if status >= 500 || (status != 0 && worker.shows_upstream_status.get()) {
         out.extend_from_slice(b"X-APISIX-Upstream-Status: ");
         push_decimal(out, u64::from(status));
         out.extend_from_slice(b"\r\n");
@@ -153,7 +154,7 @@ pub(super) async fn reply(
     exchange: &mut Exchange<'_>,
     reply: &Reply,
 ) -> After {
-    let limits = link.worker.config.client;
+    let limits = link.config.client;
     link.timer.arm(link.worker.clock.deadline_ms(limits.body_timeout));
     // What is left of the body is read only when that is cheaper than a new connection.
     let little = match body.length() {
@@ -162,7 +163,7 @@ pub(super) async fn reply(
     };
     let waits = exchange.request.view.head.facts.expects_continue && !body.has_begun();
     let settled = body.is_done()
-        || (keeps_alive(link.worker, exchange)
+        || (keeps_alive(link.worker, link.config, exchange)
             && little
             && !waits
             && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok());
@@ -170,7 +171,7 @@ pub(super) async fn reply(
     run_hooks(message.snapshot, route.map(|route| &route.chain), exchange, UpstreamResponse { head: None });
     // As in nginx: who sends what can't be understood is not listened to any further.
     let bad = reply.status == 400 && reply.body.is_none();
-    let keep_alive = settled && !bad && keeps_alive(link.worker, exchange);
+    let keep_alive = settled && !bad && keeps_alive(link.worker, link.config, exchange);
     let page = reply.body.is_none().then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
     write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);

@@ -39,7 +39,7 @@ pub(super) fn route<'s>(
 
 /// Whether the request is for the API that the process itself serves on the data port, and the client may see it.
 fn mounted(link: &Link<'_>, exchange: &Exchange<'_>) -> bool {
-    link.worker.config.mount.as_ref().is_some_and(|mount| {
+    link.config.mount.as_ref().is_some_and(|mount| {
         exchange.request.path.starts_with(mount.prefix.as_bytes())
             && (!mount.loopback_only || link.client.ip().is_loopback())
     })

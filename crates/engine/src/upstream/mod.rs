@@ -10,7 +10,7 @@ pub(crate) use resolve::{Names, Resolver};
 
 use balance::{Balancer, Outcome, Pick};
 use snapshot::{Keepalive, NodeHost, Upstream};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
@@ -21,7 +21,8 @@ pub(crate) struct Upstreams {
     states: RefCell<HashMap<u64, Rc<State>, BuildHasherDefault<UidHasher>>>,
     pools: Pools,
     pub(crate) names: Names,
-    keepalive: Keepalive,
+    /// Of upstreams that have no setting of their own.
+    keepalive: Cell<Keepalive>,
     /// Differs between workers, so that they don't all start with the same node.
     seed: u64,
 }
@@ -54,7 +55,7 @@ impl Upstreams {
             states: RefCell::default(),
             pools: Pools::default(),
             names: Names::new(resolver),
-            keepalive,
+            keepalive: Cell::new(keepalive),
             seed,
         }
     }
@@ -71,7 +72,7 @@ impl Upstreams {
     }
 
     fn make(&self, upstream: &Arc<Upstream>) -> State {
-        let keepalive = upstream.keepalive.unwrap_or(self.keepalive);
+        let keepalive = upstream.keepalive.unwrap_or(self.keepalive.get());
         let names: Vec<String> = upstream
             .nodes
             .iter()
@@ -90,6 +91,15 @@ impl Upstreams {
             NodeState { authority: (*node.authority).into(), target }
         });
         State { upstream: Arc::clone(upstream), nodes: nodes.collect(), balancer: RefCell::new(balancer) }
+    }
+
+    /// Keeps connections by these rules from now on, where an upstream has none of its own. Those that idle in pools of
+    /// the rules before stay there until they are too old.
+    pub(crate) fn keep_alive(&self, keepalive: Keepalive) {
+        if self.keepalive.replace(keepalive) != keepalive {
+            // Made anew with the next request; balancing starts from the beginning.
+            self.states.borrow_mut().retain(|_, state| state.upstream.keepalive.is_some());
+        }
     }
 
     /// The pool of one resolved address.

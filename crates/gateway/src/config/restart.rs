@@ -1,76 +1,63 @@
 //! Which changes of the configuration wait for a restart.
 //!
-//! A reload checks the whole file, opens the logs anew and applies `error_log_level`. Everything else was handed to its
-//! part of the gateway at the start; a reload names it rather than let the operator believe that it holds.
+//! A reload puts everything in force that needs no new socket and no new thread. What is left is named here: an operator
+//! must not believe that it holds.
 
-use super::settings::{Http, Logs, Process, Proxy, Settings};
+use super::settings::Settings;
 
 impl Settings {
     /// The names of those keys that differ in `new` and take effect at a restart alone.
     pub fn needs_restart(&self, new: &Settings) -> Vec<&'static str> {
-        let sections = [
-            proxy(&self.proxy, &new.proxy),
-            process(&self.process, &new.process),
-            http(&self.http, &new.http),
-            logs(&self.logs, &new.logs),
-            vec![
-                ("deployment.admin", self.admin != new.admin),
-                ("apisix.control", self.control != new.control),
-                ("apisix.status", self.status != new.status),
-                ("plugins", self.plugins != new.plugins),
-                ("stream_plugins", self.stream_plugins != new.stream_plugins),
-                ("plugin_attr", self.plugin_attr != new.plugin_attr || self.metrics != new.metrics),
-            ],
+        let (old, admin) = (self, |settings: &Settings| {
+            settings.admin.as_ref().map(|admin| (admin.listen, admin.on_data_ports))
+        });
+        let rows = [
+            ("apisix.node_listen", old.proxy.listen != new.proxy.listen),
+            ("apisix.enable_admin, deployment.admin.admin_listen", admin(old) != admin(new)),
+            ("apisix.control", old.control != new.control),
+            ("apisix.status", old.status != new.status),
+            ("nginx_config.worker_processes", old.process.workers != new.process.workers),
+            // It is raised while the gateway runs, and never lowered.
+            ("nginx_config.worker_rlimit_nofile", old.process.open_files > new.process.open_files),
+            ("nginx_config.error_log", old.logs.error_log != new.logs.error_log),
+            ("plugin_attr.prometheus.export_addr", old.metrics.listen != new.metrics.listen),
+            ("plugin_attr.prometheus.export_uri", old.metrics.uri != new.metrics.uri),
+            ("plugin_attr.prometheus.default_buckets", old.metrics.buckets != new.metrics.buckets),
         ];
-        sections.into_iter().flatten().filter_map(|(name, differs)| differs.then_some(name)).collect()
+        rows.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
     }
 }
 
-/// A key, and whether its value differs.
-type Row = (&'static str, bool);
+#[cfg(test)]
+mod tests {
+    use crate::config::read_text;
 
-fn proxy(old: &Proxy, new: &Proxy) -> Vec<Row> {
-    // The rest of the section is compared as one: its keys are many and seldom changed.
-    let rest = |proxy: &Proxy| Proxy { listen: Vec::new(), ..proxy.clone() };
-    vec![
-        ("apisix.node_listen", old.listen != new.listen),
-        ("apisix (keys besides node_listen)", rest(old) != rest(new)),
-    ]
-}
-
-fn process(old: &Process, new: &Process) -> Vec<Row> {
-    vec![
-        ("nginx_config.worker_processes", old.workers != new.workers),
-        ("nginx_config.enable_cpu_affinity", old.cpu_affinity != new.cpu_affinity),
-        ("nginx_config.worker_rlimit_nofile", old.open_files != new.open_files),
-        ("nginx_config.worker_shutdown_timeout", old.shutdown_timeout != new.shutdown_timeout),
-        ("nginx_config.event.worker_connections", old.worker_connections != new.worker_connections),
-    ]
-}
-
-fn http(old: &Http, new: &Http) -> Vec<Row> {
-    let real_ip =
-        |http: &Http| (http.real_ip_header.clone(), http.real_ip_recursive, http.real_ip_from.clone());
-    vec![
-        ("nginx_config.http.keepalive_timeout", old.keepalive_timeout != new.keepalive_timeout),
-        ("nginx_config.http.keepalive_requests", old.keepalive_requests != new.keepalive_requests),
-        ("nginx_config.http.client_header_timeout", old.client_header_timeout != new.client_header_timeout),
-        ("nginx_config.http.client_body_timeout", old.client_body_timeout != new.client_body_timeout),
-        ("nginx_config.http.client_max_body_size", old.client_max_body_size != new.client_max_body_size),
-        ("nginx_config.http.send_timeout", old.send_timeout != new.send_timeout),
-        (
-            "nginx_config.http.underscores_in_headers",
-            old.underscores_in_headers != new.underscores_in_headers,
-        ),
-        ("nginx_config.http.large_client_header_buffers", old.header_buffers != new.header_buffers),
-        ("nginx_config.http.real_ip_*", real_ip(old) != real_ip(new)),
-        ("nginx_config.http.upstream", old.upstream != new.upstream),
-    ]
-}
-
-fn logs(old: &Logs, new: &Logs) -> Vec<Row> {
-    vec![
-        ("nginx_config.error_log", old.error_log != new.error_log),
-        ("nginx_config.http.access_log*", old.access != new.access),
-    ]
+    #[test]
+    fn sockets_and_threads_wait_and_nothing_else_does() {
+        let read = |text: &str| read_text("f", text, &|_| None).unwrap().settings;
+        let old = read("");
+        let live = "apisix: {show_upstream_status_in_response_header: true, trusted_addresses: [10.0.0.0/8],\n\
+                    enable_server_tokens: false, router: {http: radixtree_uri}}\n\
+                    nginx_config: {error_log_level: info, worker_shutdown_timeout: 5s, worker_rlimit_nofile: 40000,\n\
+                    event: {worker_connections: 99},\n\
+                    http: {send_timeout: 1, access_log: a.log, upstream: {keepalive: 3}}}\n\
+                    deployment: {admin: {allow_admin: [10.0.0.0/8], admin_key: [{name: a, key: secret-of-a, role: admin}]}}\n\
+                    plugins: [prometheus]\n\
+                    plugin_attr: {prometheus: {metric_prefix: p_}}\n";
+        assert_eq!(old.needs_restart(&read(live)), [""; 0]);
+        for (text, names) in [
+            ("apisix: {node_listen: 9081}\n", "apisix.node_listen"),
+            ("apisix: {enable_admin: false}\n", "apisix.enable_admin, deployment.admin.admin_listen"),
+            ("apisix: {enable_status: false}\n", "apisix.status"),
+            ("nginx_config: {worker_processes: 7}\n", "nginx_config.worker_processes"),
+            ("nginx_config: {worker_rlimit_nofile: 1}\n", "nginx_config.worker_rlimit_nofile"),
+            ("nginx_config: {error_log: e.log}\n", "nginx_config.error_log"),
+            (
+                "plugin_attr: {prometheus: {export_uri: /m, default_buckets: [1]}}\n",
+                "plugin_attr.prometheus.export_uri, plugin_attr.prometheus.default_buckets",
+            ),
+        ] {
+            assert_eq!(old.needs_restart(&read(text)).join(", "), names, "{text}");
+        }
+    }
 }

@@ -297,18 +297,6 @@ fn warnings_do_not_refuse_the_start() {
 }
 
 #[test]
-fn a_restart_is_needed_for_what_was_opened_at_the_start() {
-    let old = settings("");
-    assert!(old.needs_restart(&old).is_empty());
-    let new = settings(
-        "apisix: {node_listen: 9081}\nnginx_config: {worker_processes: 2, http: {send_timeout: 1}}\n",
-    );
-    let waiting = ["apisix.node_listen", "nginx_config.worker_processes", "nginx_config.http.send_timeout"];
-    assert_eq!(old.needs_restart(&new), waiting);
-    assert!(old.needs_restart(&settings("nginx_config: {error_log_level: info}")).is_empty());
-}
-
-#[test]
 fn keys_never_appear_in_debug_output() {
     let settings = settings("deployment: {admin: {admin_key: [{name: a, key: s3cret, role: admin}]}}");
     assert!(!format!("{settings:?}").contains("s3cret"));

@@ -8,7 +8,7 @@ mod name;
 mod text;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock};
 use stdx::WorkerToken;
 
 pub use connections::{ConnectionTotals, Connections, State};
@@ -44,7 +44,7 @@ pub struct MetricsConfig {
 
 /// All metrics of the process.
 pub struct Metrics {
-    prefix: String,
+    prefix: RwLock<String>,
     bounds_ms: Box<[f64]>,
     http: http::HttpMetrics,
     /// By metric; label text to value.
@@ -63,12 +63,17 @@ impl Metrics {
         bounds.dedup();
         bounds.truncate(BUCKETS_MAX);
         Self {
-            prefix: config.prefix.clone(),
+            prefix: RwLock::new(config.prefix.clone()),
             http: http::HttpMetrics::new(config, &bounds),
             bounds_ms: bounds.into(),
             gauges: std::array::from_fn(|_| Mutex::default()),
             connections: Connections::default(),
         }
+    }
+
+    /// Puts another prefix before every name, from the next scrape on.
+    pub fn set_prefix(&self, prefix: &str) {
+        prefix.clone_into(&mut self.prefix.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Counts one HTTP request.
@@ -168,7 +173,8 @@ impl Metrics {
 /// All metrics in the Prometheus text format (`text/plain; version=0.0.4`).
 #[must_use]
 pub fn exposition(metrics: &Metrics) -> String {
-    let mut text = text::Text::new(&metrics.prefix);
+    let prefix = metrics.prefix.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut text = text::Text::new(&prefix);
     for metric in Metric::ALL {
         metrics.show(metric, &mut text);
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Change, Entry};
 
-static ALPHA: PluginDef = PluginDef::new::<Trace>("alpha", 2).on_access().build();
-static BETA: PluginDef = PluginDef::new::<Trace>("beta", 1).on_access().build();
+pub(crate) static ALPHA: PluginDef = PluginDef::new::<Trace>("alpha", 2).on_access().build();
+pub(crate) static BETA: PluginDef = PluginDef::new::<Trace>("beta", 1).on_access().build();
 
 /// How often a [`Trace`] was compiled: shared plugin state, so that tests don't see each other's.
 #[derive(Default)]
@@ -93,6 +93,16 @@ impl Gateway {
 
     pub(crate) fn delete(&mut self, key: &str) {
         self.apply(&[delete(key)]);
+    }
+
+    /// Goes on with another registry, made of these plugins.
+    pub(crate) fn renew(&mut self, plugins: &[&'static PluginDef], attributes: Map<String, Value>) {
+        let disabled = [&ALPHA, &BETA].map(|def| def.name);
+        let disabled = disabled.into_iter().filter(|name| plugins.iter().all(|def| def.name != *name));
+        let registry = Registry::new(plugins, attributes).expect("valid schemas").without(disabled.collect());
+        self.registry = Arc::new(registry.succeeding(&self.registry));
+        self.snapshot =
+            self.builder.renew(self.revision, Arc::clone(&self.registry), BuildOptions::default());
     }
 
     /// The route of `GET path` at `host`.

@@ -86,7 +86,8 @@ async fn run(script: Arc<Script>, revision: u64) -> (Vec<u64>, Arc<Published>, A
     let status = Arc::new(FollowStatus::default());
     let mut applied = published.applied();
     let mut seen = Vec::new();
-    let following = follow(script, builder, Arc::clone(&published), Arc::clone(&status));
+    let (_no_orders, orders) = tokio::sync::mpsc::channel(1);
+    let following = follow(script, builder, Arc::clone(&published), Arc::clone(&status), orders);
     let following: BoxFuture<'_, Infallible> = Box::pin(following);
     tokio::pin!(following);
     while seen.last() != Some(&revision) {

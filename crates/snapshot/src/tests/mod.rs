@@ -5,4 +5,5 @@ mod fixture;
 mod following;
 mod merging;
 mod random;
+mod renewal;
 mod scale;
