@@ -134,7 +134,7 @@ fn identity(stat: &Stat) -> Identity {
         inode: stat.st_ino,
         length: u64::try_from(stat.st_size).unwrap_or_default(),
         modified_s: stat.st_mtime,
-        modified_ns: u64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+        modified_ns: stat.st_mtime_nsec,
     }
 }
 

@@ -1,0 +1,219 @@
+//! What a request for a file is answered with.
+
+use crate::conditional::{self, Verdict};
+use crate::document::{Content, Representation};
+use crate::query::Query;
+use crate::range::{self, Ranges};
+use std::fs::File;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// An answer: status, fields and body. `Content-Length` is the body's [`Body::length`], also where HEAD leaves it out.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The fields, without `Content-Length`, `Date`, `Server` and `Connection`.
+    pub fields: Fields,
+    /// The body.
+    pub body: Body,
+}
+
+/// The fields of an answer.
+#[derive(Debug)]
+pub enum Fields {
+    /// Those of a whole file, made once.
+    Shared(SharedFields),
+    /// Those of this answer.
+    Own(Vec<(&'static str, String)>),
+}
+
+/// The fields of a whole file.
+#[derive(Debug)]
+pub struct SharedFields(Rc<Representation>);
+
+/// A body, in pieces.
+#[derive(Debug)]
+pub enum Body {
+    /// None; the gateway's own page stands for it where the status asks for one.
+    None,
+    /// One piece.
+    One(Segment),
+    /// Several: `multipart/byteranges`.
+    Many(Vec<Segment>),
+}
+
+/// A piece of a body.
+#[derive(Debug, Clone)]
+pub enum Segment {
+    /// Bytes in memory: from the first number on, so many.
+    Memory(Arc<[u8]>, usize, usize),
+    /// Bytes of a file: from the first number on, so many. The file may have become shorter since.
+    File(Arc<File>, u64, u64),
+}
+
+impl Fields {
+    /// Each field.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let list = match self {
+            Self::Shared(shared) => &shared.0.fields,
+            Self::Own(own) => own,
+        };
+        list.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// Writes the fields as lines: `Name: value` and CRLF each.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Shared(shared) => out.extend_from_slice(&shared.0.lines),
+            Self::Own(own) => {
+                for (name, value) in own {
+                    for piece in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                        out.extend_from_slice(piece);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Body {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::One(segment) => segment.length(),
+            Self::Many(segments) => segments.iter().map(Segment::length).sum(),
+        }
+    }
+
+    /// Its pieces, in order.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        match self {
+            Self::None => &[],
+            Self::One(segment) => std::slice::from_ref(segment),
+            Self::Many(segments) => segments,
+        }
+    }
+}
+
+impl Segment {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Memory(_, _, length) => *length as u64,
+            Self::File(_, _, length) => *length,
+        }
+    }
+
+    fn text(text: String) -> Self {
+        let length = text.len();
+        Self::Memory(text.into_bytes().into(), 0, length)
+    }
+
+    fn of(content: &Content, first: u64, length: u64) -> io::Result<Self> {
+        Ok(match content {
+            Content::File(file) => Self::File(Arc::clone(file), first, length),
+            Content::Memory(bytes) => {
+                let fits = |number: u64| usize::try_from(number).map_err(io::Error::other);
+                Self::Memory(Arc::clone(bytes), fits(first)?, fits(length)?)
+            }
+        })
+    }
+}
+
+impl Answer {
+    /// A status without anything else.
+    pub(crate) fn status(status: u16) -> Self {
+        Self { status, fields: Fields::Own(Vec::new()), body: Body::None }
+    }
+
+    /// A page made here.
+    pub(crate) fn html(status: u16, html: Vec<u8>) -> Self {
+        let length = html.len();
+        Self {
+            status,
+            fields: Fields::Own(vec![("Content-Type", "text/html; charset=utf-8".to_owned())]),
+            body: Body::One(Segment::Memory(html.into(), 0, length)),
+        }
+    }
+
+    /// The whole of a representation, whatever the request's preconditions say: an error page.
+    pub(crate) fn whole(status: u16, from: Rc<Representation>) -> io::Result<Self> {
+        let body = match from.length {
+            0 => Body::None,
+            length => Body::One(Segment::of(&from.content()?, 0, length)?),
+        };
+        Ok(Self { status, fields: Fields::Shared(SharedFields(from)), body })
+    }
+
+    /// A representation as `query` wants it: whole, in part, or not at all.
+    pub(crate) fn of(query: &Query<'_>, from: Rc<Representation>) -> io::Result<Self> {
+        match conditional::evaluate(query, &from.etag, from.identity.modified_s) {
+            Verdict::Proceed => {}
+            Verdict::NotModified => return Ok(not_modified(&from)),
+            Verdict::Failed => return Ok(Self::status(412)),
+        }
+        let holds = || conditional::range_holds(query, &from.etag, from.identity.modified_s);
+        let ranges = match query.range {
+            Some(field) if holds() => range::parse(field, from.length),
+            _ => Ranges::All,
+        };
+        match ranges {
+            Ranges::All => Self::whole(200, from),
+            Ranges::None => {
+                let mut answer = Self::status(416);
+                answer.fields = Fields::Own(vec![("Content-Range", format!("bytes */{}", from.length))]);
+                Ok(answer)
+            }
+            Ranges::Some(pieces) => match pieces.as_slice() {
+                [(first, length)] => single(&from, *first, *length),
+                several => multipart(&from, several),
+            },
+        }
+    }
+}
+
+/// 304 has the fields that a cache may need (RFC 9110 section 15.4.5).
+fn not_modified(from: &Representation) -> Answer {
+    let kept = ["ETag", "Last-Modified", "Vary", "Cache-Control"];
+    let fields = from.fields.iter().filter(|(name, _)| kept.contains(name)).cloned().collect();
+    Answer { status: 304, fields: Fields::Own(fields), body: Body::None }
+}
+
+fn single(from: &Representation, first: u64, length: u64) -> io::Result<Answer> {
+    let mut fields = from.fields.clone();
+    fields.push(("Content-Range", content_range(first, length, from.length)));
+    let body = Body::One(Segment::of(&from.content()?, first, length)?);
+    Ok(Answer { status: 206, fields: Fields::Own(fields), body })
+}
+
+fn multipart(from: &Representation, pieces: &[(u64, u64)]) -> io::Result<Answer> {
+    // The tag's digits can't be foreseen by whoever wrote the file, and change when it does.
+    let tag: String = from.etag.chars().filter(char::is_ascii_alphanumeric).collect();
+    let boundary = format!("tidegate-{tag}-{:x}", from.identity.modified_ns ^ from.identity.inode);
+    let content = from.content()?;
+    let mut fields = from.fields.clone();
+    let media_type = match fields.iter_mut().find(|(name, _)| *name == "Content-Type") {
+        Some((_, value)) => std::mem::replace(value, format!("multipart/byteranges; boundary={boundary}")),
+        None => String::new(),
+    };
+    let mut body = Vec::with_capacity(pieces.len() * 2 + 1);
+    for (first, length) in pieces {
+        let range = content_range(*first, *length, from.length);
+        body.push(Segment::text(format!(
+            "\r\n--{boundary}\r\nContent-Type: {media_type}\r\nContent-Range: {range}\r\n\r\n"
+        )));
+        body.push(Segment::of(&content, *first, *length)?);
+    }
+    body.push(Segment::text(format!("\r\n--{boundary}--\r\n")));
+    Ok(Answer { status: 206, fields: Fields::Own(fields), body: Body::Many(body) })
+}
+
+fn content_range(first: u64, length: u64, of: u64) -> String {
+    format!("bytes {first}-{}/{of}", first + length - 1)
+}

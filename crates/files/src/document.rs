@@ -1,0 +1,275 @@
+//! A file as it is served: its representations, made when they are first wanted.
+
+use crate::compress;
+use crate::conditional::http_date;
+use crate::etag;
+use crate::root::Identity;
+use crate::site::Site;
+use crate::variants::Key;
+use model::resource::Encoding;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The longest file whose content is kept in memory: a read costs about as much as sending that much does, and longer
+/// ones gain little.
+const MEMORY_FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
+/// Content that one worker keeps in memory at most: a usual site, or the busiest files of a large one.
+const MEMORY_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// A file, with what was found beside it.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// Below the site's root.
+    pub(crate) path: PathBuf,
+    pub(crate) plain: Rc<Representation>,
+    /// By [`slot`].
+    encoded: RefCell<[Slot; 3]>,
+    /// What its precompressed forms were when it was looked at, by [`slot`].
+    siblings: [Option<Identity>; 3],
+}
+
+/// A form in which a file can be had, maybe.
+#[derive(Debug, Clone)]
+pub(crate) enum Slot {
+    /// Nobody has asked yet.
+    Unknown,
+    /// Somebody is compressing it.
+    Pending,
+    /// It is not to be had.
+    Absent,
+    /// Here it is.
+    Ready(Rc<Representation>),
+}
+
+/// One file in one encoding.
+#[derive(Debug)]
+pub(crate) struct Representation {
+    pub(crate) identity: Identity,
+    pub(crate) length: u64,
+    pub(crate) etag: String,
+    /// The fields of a 200 besides `Content-Length`.
+    pub(crate) fields: Vec<(&'static str, String)>,
+    /// The same as lines: what HTTP/1 sends.
+    pub(crate) lines: Vec<u8>,
+    source: Source,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Compressed here.
+    Made(Arc<[u8]>),
+    /// A file, and its content once that was asked for.
+    File(Arc<File>, OnceCell<Arc<[u8]>>),
+}
+
+/// Where a representation's bytes are.
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    Memory(Arc<[u8]>),
+    File(Arc<File>),
+}
+
+/// The bytes of content that one worker keeps in memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory(Rc<Cell<u64>>);
+
+/// Where an encoding stands in arrays.
+pub(crate) fn slot(encoding: Encoding) -> usize {
+    match encoding {
+        Encoding::Br => 0,
+        Encoding::Zstd => 1,
+        Encoding::Gzip => 2,
+    }
+}
+
+/// A file that was opened, with those beside it.
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    pub(crate) identity: Identity,
+    /// By [`slot`].
+    pub(crate) siblings: [Option<(File, Identity)>; 3],
+}
+
+impl Document {
+    pub(crate) fn new(site: &Site, found: Found, memory: &Memory) -> Self {
+        let media_type = site.media_type(&found.path);
+        let compressible = !site.compress.encodings.is_empty()
+            && compress::wanted(&site.compress, &media_type, found.identity.length);
+        let vary = found.siblings.iter().any(Option::is_some) || (compressible && site.compress.vary);
+        let describe = Describe { site, media_type: &media_type, vary, memory };
+        let siblings = [0, 1, 2].map(|at| found.siblings[at].as_ref().map(|(_, identity)| *identity));
+        let encoded = std::array::from_fn(|_| if compressible { Slot::Unknown } else { Slot::Absent });
+        let mut encoded: [Slot; 3] = encoded;
+        for encoding in [Encoding::Br, Encoding::Zstd, Encoding::Gzip] {
+            if compressible && !site.compress.encodings.contains(&encoding) {
+                encoded[slot(encoding)] = Slot::Absent;
+            }
+        }
+        let plain = describe.representation(
+            None,
+            found.identity,
+            found.identity.length,
+            etag::of_file(&found.identity),
+            Source::File(Arc::new(found.file), OnceCell::new()),
+        );
+        for (encoding, sibling) in
+            [Encoding::Br, Encoding::Zstd, Encoding::Gzip].into_iter().zip(found.siblings)
+        {
+            if let Some((file, identity)) = sibling {
+                let source = Source::File(Arc::new(file), OnceCell::new());
+                let tag = etag::of_file(&identity);
+                let ready = describe.representation(Some(encoding), identity, identity.length, tag, source);
+                encoded[slot(encoding)] = Slot::Ready(Rc::new(ready));
+            }
+        }
+        Self { path: found.path, plain: Rc::new(plain), encoded: RefCell::new(encoded), siblings }
+    }
+
+    /// Whether `found` is what this was made from.
+    pub(crate) fn is(&self, found: &Found) -> bool {
+        let same = |(at, sibling): (usize, &Option<(File, Identity)>)| {
+            sibling.as_ref().map(|(_, identity)| *identity) == self.siblings[at]
+        };
+        self.path == found.path
+            && self.plain.identity == found.identity
+            && found.siblings.iter().enumerate().all(same)
+    }
+
+    pub(crate) fn slot(&self, encoding: Encoding) -> Slot {
+        self.encoded.borrow()[slot(encoding)].clone()
+    }
+
+    pub(crate) fn set_slot(&self, encoding: Encoding, state: Slot) {
+        self.encoded.borrow_mut()[slot(encoding)] = state;
+    }
+
+    /// The name of what compressing this file gives.
+    pub(crate) fn key(&self, site: &Site, encoding: Encoding) -> Key {
+        Key { identity: self.plain.identity, encoding, level: site.level(encoding) }
+    }
+
+    /// The representation that was compressed here.
+    pub(crate) fn compressed(&self, site: &Site, encoding: Encoding, bytes: Arc<[u8]>) -> Representation {
+        let media_type = site.media_type(&self.path);
+        let memory = &self.plain.memory;
+        let describe = Describe { site, media_type: &media_type, vary: site.compress.vary, memory };
+        let length = bytes.len() as u64;
+        let tag = etag::weak(&self.plain.etag);
+        describe.representation(Some(encoding), self.plain.identity, length, tag, Source::Made(bytes))
+    }
+}
+
+/// What the representations of one file have in common.
+struct Describe<'a> {
+    site: &'a Site,
+    media_type: &'a str,
+    vary: bool,
+    memory: &'a Memory,
+}
+
+impl Describe<'_> {
+    fn representation(
+        &self,
+        encoding: Option<Encoding>,
+        identity: Identity,
+        length: u64,
+        etag: String,
+        source: Source,
+    ) -> Representation {
+        let mut fields = vec![
+            ("Content-Type", self.media_type.to_owned()),
+            ("Last-Modified", http_date(identity.modified_s)),
+            ("ETag", etag.clone()),
+        ];
+        match encoding {
+            Some(encoding) => fields.push(("Content-Encoding", encoding.token().to_owned())),
+            // Ranges are of the file as it is.
+            None => fields.push(("Accept-Ranges", "bytes".to_owned())),
+        }
+        if self.vary {
+            fields.push(("Vary", "Accept-Encoding".to_owned()));
+        }
+        if let Some(value) = &self.site.cache_control {
+            fields.push(("Cache-Control", value.clone()));
+        }
+        let mut lines = Vec::new();
+        for (name, value) in &fields {
+            lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        Representation { identity, length, etag, fields, lines, source, memory: self.memory.clone() }
+    }
+}
+
+impl Representation {
+    /// Where the bytes are; read into memory the first time, where they are few enough.
+    ///
+    /// # Errors
+    /// The file's, or `UnexpectedEof` where it has become shorter.
+    pub(crate) fn content(&self) -> io::Result<Content> {
+        let (file, kept) = match &self.source {
+            Source::Made(bytes) => return Ok(Content::Memory(Arc::clone(bytes))),
+            Source::File(file, kept) => (file, kept),
+        };
+        if let Some(bytes) = kept.get() {
+            return Ok(Content::Memory(Arc::clone(bytes)));
+        }
+        if self.length > MEMORY_FILE_BYTES_MAX || !self.memory.take(self.length) {
+            return Ok(Content::File(Arc::clone(file)));
+        }
+        let bytes = self.read(file).inspect_err(|_| self.memory.give_back(self.length))?;
+        Ok(Content::Memory(Arc::clone(kept.get_or_init(|| bytes))))
+    }
+
+    /// The whole content, for compressing it.
+    pub(crate) fn file(&self) -> Option<&Arc<File>> {
+        match &self.source {
+            Source::Made(_) => None,
+            Source::File(file, _) => Some(file),
+        }
+    }
+
+    fn read(&self, file: &File) -> io::Result<Arc<[u8]>> {
+        read_whole(file, self.length).map(Arc::from)
+    }
+}
+
+/// So many bytes from a file's start.
+pub(crate) fn read_whole(file: &File, length: u64) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+impl Drop for Representation {
+    fn drop(&mut self) {
+        if let Source::File(_, kept) = &self.source
+            && kept.get().is_some()
+        {
+            self.memory.give_back(self.length);
+        }
+    }
+}
+
+impl Memory {
+    fn take(&self, bytes: u64) -> bool {
+        let after = self.0.get() + bytes;
+        let fits = after <= MEMORY_BYTES_MAX;
+        if fits {
+            self.0.set(after);
+        }
+        fits
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.set(self.0.get().saturating_sub(bytes));
+    }
+}

@@ -1,0 +1,241 @@
+//! The files that one worker serves, and what it remembers of them.
+
+use crate::accept;
+use crate::answer::Answer;
+use crate::compress::compress;
+use crate::document::{Document, Found, Memory, Representation, Slot, read_whole};
+use crate::find::{self, Target};
+use crate::generations::Generations;
+use crate::listing;
+use crate::query::Query;
+use crate::redirect;
+use crate::site::Site;
+use crate::variants::{Key, Variants};
+use model::resource::{Compress, Encoding};
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The longest file that is compressed while the worker waits, which takes about a millisecond. For longer ones there is
+/// a [`Job`].
+const INLINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// One worker's open files. Not shared: what workers have in common is [`Variants`].
+#[derive(Debug)]
+pub struct Files {
+    kept: Generations<Place, Rc<Kept>>,
+    variants: Arc<Variants>,
+    memory: Memory,
+}
+
+/// What [`Files::answer`] comes to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The answer.
+    Answer(Answer),
+    /// Something is to be compressed first: run the job on a thread that may be busy for a while, then ask again.
+    Job(Job),
+}
+
+/// Compresses one file and leaves it where [`Files::answer`] finds it.
+#[derive(Debug)]
+pub struct Job {
+    file: Arc<File>,
+    length: u64,
+    encoding: Encoding,
+    settings: Compress,
+    key: Key,
+    variants: Arc<Variants>,
+}
+
+/// The site's `uid` and the path in it.
+type Place = (u64, Box<[u8]>);
+
+#[derive(Debug)]
+struct Kept {
+    document: Rc<Document>,
+    /// When the file system was asked last.
+    checked_ms: Cell<u64>,
+}
+
+impl Files {
+    /// No files yet; `variants` are shared by all workers.
+    #[must_use]
+    pub fn new(variants: Arc<Variants>) -> Self {
+        Self { kept: Generations::new(), variants, memory: Memory::default() }
+    }
+
+    /// The answer to a GET or HEAD request. `now_ms` is any clock that doesn't go back. With `may_wait` a long file may
+    /// ask for a [`Job`] first; without, it is then answered as it is.
+    ///
+    /// # Errors
+    /// The file system's, where it can't say what is there (too many open files): a 500.
+    pub fn answer(
+        &mut self,
+        site: &Site,
+        query: &Query<'_>,
+        now_ms: u64,
+        may_wait: bool,
+    ) -> io::Result<Outcome> {
+        let place: Place = (site.uid, query.path.into());
+        let kept = self.kept.get(&place);
+        if let Some(kept) = &kept
+            && now_ms.saturating_sub(kept.checked_ms.get()) < site.valid_ms
+        {
+            return self.document(site, query, &kept.document, may_wait);
+        }
+        match find::target(site, query.path)? {
+            Target::File(found) => {
+                let kept = match kept.filter(|kept| kept.document.is(&found)) {
+                    Some(same) => same,
+                    None => self.keep(site, place, *found, now_ms),
+                };
+                kept.checked_ms.set(now_ms);
+                self.document(site, query, &kept.document, may_wait)
+            }
+            Target::Slash => {
+                let mut answer = Answer::status(301);
+                let location = redirect::with_slash(query.path, query.query);
+                answer.fields = crate::Fields::Own(vec![("Location", location)]);
+                Ok(Outcome::Answer(answer))
+            }
+            Target::Listing(folder) => {
+                let html = listing::page(&folder, query.path, site.hidden)?;
+                Ok(Outcome::Answer(Answer::html(200, html)))
+            }
+            Target::Status(status) => self.page(site, status).map(Outcome::Answer),
+        }
+    }
+
+    /// The site's page for a status, or the status alone.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub fn page(&mut self, site: &Site, status: u16) -> io::Result<Answer> {
+        let page = match site.error_pages.get(&status) {
+            Some(path) => find::page(site, path)?,
+            None => None,
+        };
+        match page {
+            Some(found) => {
+                let document = Document::new(site, *found, &self.memory);
+                Answer::whole(status, Rc::clone(&document.plain))
+            }
+            None => Ok(Answer::status(status)),
+        }
+    }
+
+    /// Forgets files that nobody has asked for in `inactive_ms`. To be called now and then.
+    pub fn sweep(&mut self, inactive_ms: u64, now_ms: u64) {
+        self.kept.sweep(inactive_ms, now_ms);
+    }
+
+    fn keep(&mut self, site: &Site, place: Place, found: Found, now_ms: u64) -> Rc<Kept> {
+        self.kept.sweep(site.inactive_ms, now_ms);
+        let document = Rc::new(Document::new(site, found, &self.memory));
+        let kept = Rc::new(Kept { document, checked_ms: Cell::new(now_ms) });
+        self.kept.insert(place, Rc::clone(&kept), site.open_files_max, now_ms);
+        kept
+    }
+
+    fn document(
+        &self,
+        site: &Site,
+        query: &Query<'_>,
+        document: &Rc<Document>,
+        may_wait: bool,
+    ) -> io::Result<Outcome> {
+        // Ranges are of the file as it is: a client that resumes a download wants no other bytes.
+        let wanted = query.accept_encoding.filter(|_| query.range.is_none());
+        let Some(accepted) = wanted.filter(|_| !site.offered.is_empty()) else {
+            return Answer::of(query, Rc::clone(&document.plain)).map(Outcome::Answer);
+        };
+        let mut offered = [Encoding::Br; 3];
+        let mut count = 0;
+        for encoding in &site.offered {
+            if !matches!(document.slot(*encoding), Slot::Absent) {
+                offered[count] = *encoding;
+                count += 1;
+            }
+        }
+        let Some(encoding) = accept::choose(accepted, &offered[..count]) else {
+            return Answer::of(query, Rc::clone(&document.plain)).map(Outcome::Answer);
+        };
+        match self.encoded(site, document, encoding, may_wait)? {
+            Encoded::Ready(ready) => Answer::of(query, ready).map(Outcome::Answer),
+            Encoded::Plain => Answer::of(query, Rc::clone(&document.plain)).map(Outcome::Answer),
+            Encoded::Job(job) => Ok(Outcome::Job(job)),
+        }
+    }
+
+    /// The document in one encoding, compressed now or before.
+    fn encoded(
+        &self,
+        site: &Site,
+        document: &Document,
+        encoding: Encoding,
+        may_wait: bool,
+    ) -> io::Result<Encoded> {
+        let pending = match document.slot(encoding) {
+            Slot::Ready(ready) => return Ok(Encoded::Ready(ready)),
+            state => matches!(state, Slot::Pending),
+        };
+        let key = document.key(site, encoding);
+        let variant = match (self.variants.get(&key), document.plain.file()) {
+            (Some(known), _) => known,
+            (None, None) => None,
+            // It is compressed once; whoever comes meanwhile gets the plain file.
+            (None, Some(_)) if pending => return Ok(Encoded::Plain),
+            (None, Some(file)) => {
+                let length = document.plain.length;
+                let settings = site.compress.clone();
+                let variants = Arc::clone(&self.variants);
+                let job = Job { file: Arc::clone(file), length, encoding, settings, key, variants };
+                if length > INLINE_BYTES_MAX {
+                    if !may_wait {
+                        return Ok(Encoded::Plain);
+                    }
+                    document.set_slot(encoding, Slot::Pending);
+                    return Ok(Encoded::Job(job));
+                }
+                job.made()?
+            }
+        };
+        let Some(bytes) = variant else {
+            document.set_slot(encoding, Slot::Absent);
+            return Ok(Encoded::Plain);
+        };
+        let ready = Rc::new(document.compressed(site, encoding, bytes));
+        document.set_slot(encoding, Slot::Ready(Rc::clone(&ready)));
+        Ok(Encoded::Ready(ready))
+    }
+}
+
+enum Encoded {
+    Ready(Rc<Representation>),
+    Plain,
+    Job(Job),
+}
+
+impl Job {
+    /// Does it; blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// The file's, or the encoder's. The file is then sent as it is from then on.
+    pub fn run(self) -> io::Result<()> {
+        let (key, variants) = (self.key, Arc::clone(&self.variants));
+        self.made().map(|_| ()).inspect_err(|_| variants.insert(key, None))
+    }
+
+    fn made(self) -> io::Result<Option<Arc<[u8]>>> {
+        let plain = read_whole(&self.file, self.length)?;
+        let variant = compress(&plain, self.encoding, &self.settings)?;
+        self.variants.insert(self.key, variant.clone());
+        Ok(variant)
+    }
+}
+
+#[cfg(test)]
+mod tests;

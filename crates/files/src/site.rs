@@ -1,0 +1,276 @@
+//! A static origin, compiled.
+
+use crate::root::Root;
+use model::ConfigError;
+use model::resource::{Compress, Encoding, StaticFiles};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A static origin, compiled: nothing left to parse per request.
+#[derive(Debug, PartialEq)]
+pub struct Site {
+    /// Names this content: no two different sites of a process share it. 0 where nobody gave one; part of the key of
+    /// cached files.
+    pub uid: u64,
+    pub(crate) root: Root,
+    pub(crate) strip_prefix: Vec<u8>,
+    pub(crate) index: Vec<PathBuf>,
+    pub(crate) tries: Vec<Try>,
+    pub(crate) last: Last,
+    pub(crate) error_pages: HashMap<u16, Vec<u8>>,
+    pub(crate) autoindex: bool,
+    pub(crate) cache_control: Option<String>,
+    pub(crate) types: HashMap<String, String>,
+    pub(crate) default_type: String,
+    pub(crate) hidden: bool,
+    pub(crate) precompressed: Vec<Encoding>,
+    pub(crate) compress: Compress,
+    /// All encodings that a file may be had in, the most wanted first.
+    pub(crate) offered: Vec<Encoding>,
+    pub(crate) open_files_max: usize,
+    pub(crate) inactive_ms: u64,
+    pub(crate) valid_ms: u64,
+}
+
+/// A path to try: what stands around the request's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Try {
+    /// A path of its own.
+    Fixed(Vec<u8>),
+    /// The request's path between these two.
+    Around(Vec<u8>, Vec<u8>),
+}
+
+/// What becomes of a request for which nothing was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// It is answered with this.
+    Status(u16),
+    /// It gets this path instead.
+    Path(Vec<u8>),
+}
+
+impl Site {
+    /// Compiles a static origin.
+    ///
+    /// # Errors
+    /// Every mistake, with its path in the object.
+    pub fn compile(written: &StaticFiles) -> Result<Self, Vec<ConfigError>> {
+        let mut errors = Vec::new();
+        let mut mistake = |path: &str, message: String| errors.push(ConfigError::new(path, message));
+        let root = Path::new(&written.root);
+        if !root.is_absolute() {
+            mistake("/root", format!("{:?} is no absolute path", written.root));
+        }
+        if !(written.strip_prefix.is_empty() || written.strip_prefix.starts_with('/')) {
+            mistake("/strip_prefix", "must start with a slash".to_owned());
+        }
+        for (at, name) in written.index.iter().enumerate() {
+            if name.is_empty() || name.contains('/') || name == ".." {
+                mistake(&format!("/index/{at}"), format!("{name:?} is no file name"));
+            }
+        }
+        let (tries, last) = match tries(&written.try_files) {
+            Ok(compiled) => compiled,
+            Err((at, message)) => {
+                mistake(&format!("/try_files/{at}"), message);
+                (Vec::new(), Last::Status(404))
+            }
+        };
+        let mut error_pages = HashMap::new();
+        for (status, page) in &written.error_pages {
+            match status.parse::<u16>() {
+                Ok(code @ 400..=599) if page.starts_with('/') => {
+                    error_pages.insert(code, page.clone().into_bytes());
+                }
+                Ok(400..=599) => {
+                    mistake(&format!("/error_pages/{status}"), "the page must start with a slash".to_owned());
+                }
+                _ => mistake("/error_pages", format!("{status:?} is no status from 400 to 599")),
+            }
+        }
+        let cache_control = written.cache_control.clone().or_else(|| {
+            let age = written.expires.as_deref().map(expires).transpose();
+            age.unwrap_or_else(|message| {
+                mistake("/expires", message);
+                None
+            })
+            .flatten()
+        });
+        let mut times = |seconds: f64, path: &str| {
+            Duration::try_from_secs_f64(seconds)
+                .ok()
+                .and_then(|time| u64::try_from(time.as_millis()).ok())
+                .unwrap_or_else(|| {
+                    mistake(path, format!("{seconds} is no time in seconds"));
+                    0
+                })
+        };
+        let inactive_ms = times(written.open_file_cache.inactive, "/open_file_cache/inactive");
+        let valid_ms = times(written.open_file_cache.valid, "/open_file_cache/valid");
+        for (name, value) in
+            [("/cache_control", &cache_control), ("/default_type", &Some(written.default_type.clone()))]
+        {
+            if value.as_ref().is_some_and(|value| value.chars().any(char::is_control)) {
+                mistake(name, "has a control character".to_owned());
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut offered = written.precompressed.clone();
+        offered.extend(written.compress.encodings.iter().filter(|e| !written.precompressed.contains(e)));
+        Ok(Self {
+            uid: 0,
+            root: Root::new(root.to_owned(), written.symlinks),
+            strip_prefix: written.strip_prefix.trim_end_matches('/').as_bytes().to_vec(),
+            index: written.index.iter().map(PathBuf::from).collect(),
+            tries,
+            last,
+            error_pages,
+            autoindex: written.autoindex,
+            cache_control,
+            types: written.types.iter().map(|(ext, t)| (ext.to_ascii_lowercase(), t.clone())).collect(),
+            default_type: written.default_type.clone(),
+            hidden: written.hidden,
+            precompressed: written.precompressed.clone(),
+            compress: written.compress.clone(),
+            offered,
+            open_files_max: written.open_file_cache.max,
+            inactive_ms,
+            valid_ms,
+        })
+    }
+
+    /// The media type of a file by its name; text is said to be UTF-8 where the type comes from the built-in table.
+    pub(crate) fn media_type(&self, path: &Path) -> String {
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        if let Some(found) = self.types.get(&extension) {
+            return found.clone();
+        }
+        match mime_guess::from_ext(&extension).first_raw() {
+            Some(text) if text.starts_with("text/") => format!("{text}; charset=utf-8"),
+            Some(other) => other.to_owned(),
+            None => self.default_type.clone(),
+        }
+    }
+
+    /// The level that files are compressed at, in the encoding's own numbers.
+    pub(crate) fn level(&self, encoding: Encoding) -> i32 {
+        match encoding {
+            Encoding::Gzip => self.compress.gzip_level.cast_signed(),
+            Encoding::Br => self.compress.brotli_level.cast_signed(),
+            Encoding::Zstd => self.compress.zstd_level,
+        }
+    }
+}
+
+impl Try {
+    fn parse(text: &str) -> Result<Self, String> {
+        let fixed = match text.split_once("$uri") {
+            Some((before, after)) if !after.contains('$') && !before.contains('$') => {
+                return Ok(Self::Around(before.into(), after.into()));
+            }
+            Some(_) => return Err(format!("{text:?} has a variable other than one $uri")),
+            None => text,
+        };
+        if !fixed.starts_with('/') || fixed.contains('$') {
+            return Err(format!("{text:?} is neither a path nor made of $uri"));
+        }
+        Ok(Self::Fixed(fixed.into()))
+    }
+
+    /// The path to try for a request's.
+    pub(crate) fn path(&self, request: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Fixed(path) => path.clone(),
+            Self::Around(before, after) => {
+                let mut path = [before.as_slice(), request, after.as_slice()].concat();
+                // `$uri/` of a path that has its slash already.
+                if path.ends_with(b"//") {
+                    path.pop();
+                }
+                path
+            }
+        }
+    }
+}
+
+/// `try_files`: all but the last are tried, the last is what is done at the end. Mistakes come with their place.
+fn tries(written: &[String]) -> Result<(Vec<Try>, Last), (usize, String)> {
+    let own = || Try::Around(Vec::new(), Vec::new());
+    let folder = || Try::Around(Vec::new(), b"/".to_vec());
+    let Some((last, tried)) = written.split_last() else {
+        return Ok((vec![own(), folder()], Last::Status(404)));
+    };
+    let mut tries = Vec::new();
+    for (at, text) in tried.iter().enumerate() {
+        tries.push(Try::parse(text).map_err(|message| (at, message))?);
+    }
+    let at = tried.len();
+    let last = match last.strip_prefix('=') {
+        Some(code) => match code.parse() {
+            Ok(status @ 400..=599) => Last::Status(status),
+            _ => return Err((at, format!("{code:?} is no status from 400 to 599"))),
+        },
+        None => match Try::parse(last).map_err(|message| (at, message))? {
+            Try::Fixed(path) => Last::Path(path),
+            // A list of patterns alone: what none of them finds is not there.
+            pattern => {
+                tries.push(pattern);
+                Last::Status(404)
+            }
+        },
+    };
+    Ok((tries, last))
+}
+
+/// What nginx's `expires` makes of `Cache-Control`.
+fn expires(text: &str) -> Result<Option<String>, String> {
+    const TEN_YEARS_S: u64 = 315_360_000;
+    let age = |seconds: u64| Ok(Some(format!("max-age={seconds}")));
+    match text.trim() {
+        "off" => Ok(None),
+        "epoch" => Ok(Some("no-cache".to_owned())),
+        "max" => age(TEN_YEARS_S),
+        past if past.starts_with('-') => seconds(&past[1..]).map(|_| Some("no-cache".to_owned())),
+        time => age(seconds(time)?),
+    }
+}
+
+/// A time as nginx writes it: `30d`, `1h 30m`, `90`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let broken = || format!("{text:?} is no time: a number with y, M, w, d, h, m or s, as in 30d");
+    let mut total = 0_u64;
+    let mut digits = String::new();
+    let mut any = false;
+    for character in text.chars().chain(['s']) {
+        let unit: u64 = match character {
+            '0'..='9' => {
+                digits.push(character);
+                continue;
+            }
+            ' ' => continue,
+            'y' => 365 * 86_400,
+            'M' => 30 * 86_400,
+            'w' => 7 * 86_400,
+            'd' => 86_400,
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            _ => return Err(broken()),
+        };
+        if digits.is_empty() {
+            continue;
+        }
+        let count: u64 = digits.parse().map_err(|_| broken())?;
+        total = count.checked_mul(unit).and_then(|add| total.checked_add(add)).ok_or_else(broken)?;
+        digits.clear();
+        any = true;
+    }
+    if any { Ok(total) } else { Err(broken()) }
+}
+
+#[cfg(test)]
+mod tests;
