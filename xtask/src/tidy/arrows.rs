@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["model"],
     &["router", "balance", "observe", "tls"],
-    &["plugin", "store", "cache", "files"],
+    &["plugin", "store", "cache", "files", "secrets"],
     &["plugins", "snapshot", "lua"],
     &["engine", "admin", "bench"],
     &["gateway"],

@@ -25,7 +25,7 @@ const BANNED: &[(&[&str], &[&str], &str)] = &[
             "crates/store/",
         ],
         &["TcpStream", "TcpListener", "UdpSocket", "UnixStream", "UnixListener"],
-        "only the engine and the control plane's servers own sockets",
+        "only the engine, the control plane's servers and its clients of secret managers own sockets",
     ),
 ];
 

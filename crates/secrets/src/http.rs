@@ -1,0 +1,76 @@
+//! The HTTP client that managers are asked with: blocking, for the threads that do nothing else.
+
+use crate::limits::{ANSWER_BYTES_MAX, CALL_TIME_MAX};
+use std::sync::OnceLock;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+/// An HTTP client. Connections are kept between calls.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    verifying: OnceLock<Agent>,
+    trusting: OnceLock<Agent>,
+}
+
+/// A request.
+#[derive(Debug, Default)]
+pub(crate) struct Call<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    /// POST with this body; GET without one.
+    pub(crate) body: Option<&'a str>,
+    /// Whether any certificate is taken.
+    pub(crate) trust_anyone: bool,
+}
+
+/// A response.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Client {
+    /// Sends a request and reads the response, whatever its status.
+    ///
+    /// # Errors
+    /// When there is no response: its reason, without the request's secrets.
+    pub(crate) fn send(&self, call: &Call<'_>) -> Result<Answer, String> {
+        let slot = if call.trust_anyone { &self.trusting } else { &self.verifying };
+        let agent = slot.get_or_init(|| agent(call.trust_anyone));
+        let mut request = ureq::http::Request::builder().uri(call.url);
+        for (name, value) in call.headers {
+            request = request.header(*name, *value);
+        }
+        let response = match call.body {
+            Some(body) => {
+                request.method("POST").body(body).map_err(text).and_then(|r| agent.run(r).map_err(text))
+            }
+            None => request.method("GET").body(()).map_err(text).and_then(|r| agent.run(r).map_err(text)),
+        };
+        let mut response = response?;
+        let body =
+            response.body_mut().with_config().limit(ANSWER_BYTES_MAX).lossy_utf8(true).read_to_string();
+        Ok(Answer { status: response.status().as_u16(), body: body.map_err(text)? })
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn agent(trust_anyone: bool) -> Agent {
+    // The system's certificates, which the operator can add to; those that come with the client where there are none.
+    let found = rustls_native_certs::load_native_certs().certs;
+    let system: Vec<_> = found.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect();
+    let mut tls = TlsConfig::builder().disable_verification(trust_anyone);
+    if !system.is_empty() {
+        tls = tls.root_certs(RootCerts::new_with_certs(&system));
+    }
+    let config = Agent::config_builder()
+        .timeout_global(Some(CALL_TIME_MAX))
+        .http_status_as_error(false)
+        .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+        .tls_config(tls.build());
+    config.build().into()
+}
