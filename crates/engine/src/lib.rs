@@ -12,9 +12,11 @@ mod exchange;
 mod handle;
 mod io;
 mod listen;
+mod merged;
 mod port_owner;
 mod sys;
 mod timer;
+mod transport;
 mod upstream;
 mod worker;
 

@@ -84,7 +84,7 @@ impl Parts {
         let metrics = Arc::new(Metrics::new(&assemble::metrics(settings)));
         plan.registry.shared.insert(Arc::clone(&metrics));
         let router = router::Router::new(plan.build.router);
-        let first = Snapshot { revision: 0, router, global: Arc::default() };
+        let first = Snapshot { router, ..Snapshot::default() };
         Ok(Self {
             store: Arc::new(Embedded::open(EmbeddedConfig::new(store))?),
             metrics,

@@ -87,6 +87,23 @@ impl Chain {
         }
     }
 
+    /// This chain with the plugins of a consumer and of its group, strongest first: where one plugin stands in several,
+    /// the strongest's configuration runs. The rewrite phase of the result is what is left to do of it once the consumer
+    /// is known: the plugins that this chain doesn't have.
+    #[must_use]
+    pub fn under(&self, consumer: &[CompiledPlugin], group: &[CompiledPlugin]) -> Self {
+        let mut plugins: Vec<CompiledPlugin> = Vec::new();
+        for plugin in consumer.iter().chain(group).chain(&self.plugins) {
+            if plugins.iter().all(|stronger| stronger.def.name != plugin.def.name) {
+                plugins.push(plugin.clone());
+            }
+        }
+        let mut merged = Self::new(plugins);
+        let late = |step: &Step<dyn OnRewrite>| !self.has(step.def) && !step.def.is_auth();
+        merged.rewrite = Vec::from(merged.rewrite).into_iter().filter(late).collect();
+        merged
+    }
+
     /// The plugins in the order in which they run.
     pub fn plugins(&self) -> impl Iterator<Item = &CompiledPlugin> {
         self.plugins.iter()

@@ -1,8 +1,9 @@
 //! What a plugin says about itself: name, priority, schema, and the phases it listens to.
 
+use crate::auth::ConsumerSide;
 use crate::chain::CompiledPlugin;
 use crate::registry::CompileContext;
-use crate::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite};
+use crate::{Authenticator, OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite};
 use model::ConfigError;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -62,6 +63,7 @@ pub struct PluginDef {
     pub(crate) schema: fn() -> Value,
     pub(crate) metadata_schema: fn() -> Option<Value>,
     pub(crate) compile: Compile,
+    pub(crate) consumer: Option<ConsumerSide>,
     pub(crate) rewrite: Hook<dyn OnRewrite>,
     pub(crate) access: Hook<dyn OnAccess>,
     pub(crate) before_proxy: Hook<dyn OnBeforeProxy>,
@@ -83,6 +85,7 @@ impl PluginDef {
                 schema: T::schema,
                 metadata_schema: T::metadata_schema,
                 compile: compile::<T>,
+                consumer: None,
                 rewrite: None,
                 access: None,
                 before_proxy: None,
@@ -91,6 +94,14 @@ impl PluginDef {
             },
             plugin: PhantomData,
         }
+    }
+}
+
+impl PluginDef {
+    /// Whether it is an auth plugin: in consumers it has another configuration than elsewhere.
+    #[must_use]
+    pub fn is_auth(&self) -> bool {
+        self.consumer.is_some()
     }
 }
 
@@ -143,6 +154,16 @@ impl<T: Plugin> PluginDefBuilder<T> {
     #[must_use]
     pub const fn encrypt_fields(mut self, fields: &'static [&'static str]) -> Self {
         self.def.encrypt_fields = fields;
+        self
+    }
+
+    /// Consumers hold credentials for it: it is an auth plugin.
+    #[must_use]
+    pub const fn authenticates(mut self) -> Self
+    where
+        T: Authenticator,
+    {
+        self.def.consumer = Some(ConsumerSide::of::<T>());
         self
     }
 

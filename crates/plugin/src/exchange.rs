@@ -1,9 +1,9 @@
 //! One request and its response, on their way through the gateway.
 
-use crate::{HeaderEdits, Request};
+use crate::extras::Extras;
+use crate::{Chain, ConsumerInfo, Consumers, HeaderEdits, Identity, Request};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
 
@@ -26,8 +26,12 @@ pub struct Exchange<'a> {
     pub matched_uri: &'a str,
     /// The host pattern that matched; empty where the route names no host.
     pub matched_host: &'a str,
-    /// The authenticated consumer.
-    pub consumer: Option<Arc<ConsumerInfo>>,
+    /// The consumers there are: who may be behind a request.
+    pub consumers: &'a Consumers,
+    /// The authenticated consumer; set by [`Exchange::attach`].
+    pub consumer: Option<&'a ConsumerInfo>,
+    /// The chain that took over from the route's when the consumer's plugins were merged in.
+    pub merged: Option<Rc<Chain>>,
     /// The upstream's part so far.
     pub upstream: UpstreamTrace,
     /// Times and sizes.
@@ -38,6 +42,45 @@ pub struct Exchange<'a> {
     pub source: ResponseSource,
     /// Variables that plugins set for this request: `(name, value)`.
     pub vars: Vec<(String, Vec<u8>)>,
+    /// What few requests need; allocated when the first plugin asks.
+    pub extras: Option<Box<Extras>>,
+}
+
+impl<'a> Exchange<'a> {
+    /// The consumer behind the request is known: `identity`'s. The upstream is told who it is, as by APISIX; what the
+    /// client said in these fields is dropped.
+    pub fn attach(&mut self, identity: &'a Identity) {
+        self.attach_consumer(&identity.consumer, identity.credential_id.as_deref());
+    }
+
+    /// The request is served as the consumer called `name`, who showed no credential; whether there is such a consumer.
+    pub fn attach_anonymous(&mut self, name: &str) -> bool {
+        let consumers = self.consumers;
+        let found = consumers.named(name);
+        if let Some(consumer) = found {
+            self.attach_consumer(consumer, None);
+        }
+        found.is_some()
+    }
+
+    fn attach_consumer(&mut self, consumer: &'a ConsumerInfo, credential_id: Option<&str>) {
+        self.consumer = Some(consumer);
+        let headers = &mut self.request.edit().headers;
+        headers.set("X-Consumer-Username", &consumer.name);
+        let custom_id = consumer.labels.get("custom_id").map(String::as_str);
+        for (name, value) in [("X-Credential-Identifier", credential_id), ("X-Consumer-Custom-ID", custom_id)]
+        {
+            match value {
+                Some(value) => headers.set(name, value),
+                None => headers.remove(name),
+            }
+        }
+    }
+
+    /// What few requests need, made now if there is nothing yet.
+    pub fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
 }
 
 /// The client's connection.
@@ -101,15 +144,6 @@ pub struct RouteInfo {
     pub service_id: String,
     /// Its service's name; empty where there is none.
     pub service_name: String,
-}
-
-/// What hooks may know of the consumer.
-#[derive(Debug, Clone, Default)]
-pub struct ConsumerInfo {
-    /// Its name.
-    pub name: String,
-    /// Its group; empty where it belongs to none.
-    pub group_id: String,
 }
 
 /// What is known of the upstream's part.

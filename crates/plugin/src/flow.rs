@@ -74,6 +74,13 @@ impl Reply {
         Self::text(status, format!("{{\"error_msg\":{message}}}\n"))
     }
 
+    /// `status` with `{"message":"..."}` and a newline, the form that APISIX's plugins use.
+    #[must_use]
+    pub fn message(status: u16, message: &str) -> Self {
+        let message = serde_json::Value::from(message);
+        Self::text(status, format!("{{\"message\":{message}}}\n"))
+    }
+
     /// The same answer with one more header field.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Vec<u8>>) -> Self {

@@ -2,7 +2,7 @@
 
 /// Fields to add to a head and names to drop from it. One buffer, reused from exchange to exchange: setting a field
 /// allocates nothing once the buffer has grown.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct HeaderEdits {
     /// Complete lines: `Name: value\r\n`.
     lines: Vec<u8>,

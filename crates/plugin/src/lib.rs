@@ -3,14 +3,18 @@
 //! A plugin says which phases it listens to ([`PluginDef`]); a route's [`Chain`] is compiled per phase, so a phase
 //! nobody listens to costs nothing. Plugins see an [`Exchange`] and never a socket.
 
+mod auth;
 mod chain;
+mod consumer;
 mod def;
 mod exchange;
+mod extras;
 mod flow;
 mod headers;
 mod hooks;
 mod log_source;
 mod meta;
+mod observed;
 mod registry;
 mod request;
 mod shared;
@@ -18,15 +22,17 @@ mod vars;
 
 pub mod testkit;
 
+pub use auth::{Authenticator, CompiledCredential};
 pub use chain::{Chain, CompiledPlugin, Step};
+pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use def::{Plugin, PluginDef, PluginDefBuilder, schema_of};
-pub use exchange::{
-    Client, ConsumerInfo, Exchange, Gateway, ResponseSource, RouteInfo, Timing, UpstreamTrace,
-};
+pub use exchange::{Client, Exchange, Gateway, ResponseSource, RouteInfo, Timing, UpstreamTrace};
+pub use extras::{Extras, ResponseBody, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume};
 pub use headers::HeaderEdits;
 pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};
 pub use meta::Meta;
+pub use observed::Remembered;
 pub use registry::{CompileContext, Parent, Registry};
 pub use request::{Request, RequestEdits};
 pub use shared::Shared;

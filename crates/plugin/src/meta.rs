@@ -16,6 +16,8 @@ pub struct Meta {
     pub filter: Option<Expr>,
     /// The body of every answer of this plugin with a status of 400 or more.
     pub error_response: Option<Vec<u8>>,
+    /// The plugin decides, and what it decides is counted and logged, not done.
+    pub observe: bool,
 }
 
 impl Meta {
@@ -32,7 +34,12 @@ impl Meta {
                     "description": "filter determines whether the plugin needs to be executed at runtime",
                     "type": "array"
                 },
-                "pre_function": {"type": "string"}
+                "pre_function": {"description": "not run: refused", "type": "string"},
+                "mode": {
+                    "description": "observe: verdicts are counted and logged, and not enforced",
+                    "type": "string",
+                    "enum": ["enforce", "observe"]
+                }
             }
         })
     }
@@ -40,9 +47,13 @@ impl Meta {
     /// Compiles the `_meta` member of a plugin's configuration, if it has one that says anything.
     ///
     /// # Errors
-    /// When the filter is no valid expression; paths start at the plugin's configuration.
+    /// When the filter is no valid expression, or code is to be run; paths start at the plugin's configuration.
     pub fn compile(config: &Value) -> Result<Option<Self>, Vec<ConfigError>> {
         let Some(meta) = config.get("_meta").and_then(Value::as_object) else { return Ok(None) };
+        if meta.contains_key("pre_function") {
+            let message = "functions in configurations are not run: take `_meta.pre_function` out";
+            return Err(vec![ConfigError::new("/_meta/pre_function", message)]);
+        }
         let filter = match meta.get("filter") {
             Some(filter) if filter.as_array().is_some_and(|terms| !terms.is_empty()) => {
                 let in_place =
@@ -59,12 +70,21 @@ impl Meta {
                 Value::String(text) => text.clone().into_bytes(),
                 object => format!("{object}\n").into_bytes(),
             }),
+            observe: meta.get("mode").and_then(Value::as_str) == Some("observe"),
         }))
     }
 
-    /// Whether the plugin is to run for this request.
+    /// Whether the plugin is to run for this request. Settled when it is first asked: a plugin that ran in one phase
+    /// runs in the next, whatever was rewritten in between.
     #[must_use]
-    pub fn admits(&self, exchange: &Exchange<'_>) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.eval(exchange))
+    pub fn admits(&self, exchange: &mut Exchange<'_>) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let place = std::ptr::from_ref(self).addr();
+        let known = exchange.extras.as_ref().and_then(|extras| extras.admitted(place));
+        known.unwrap_or_else(|| {
+            let admitted = filter.eval(exchange);
+            exchange.extras().admit(place, admitted);
+            admitted
+        })
     }
 }

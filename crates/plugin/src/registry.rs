@@ -1,5 +1,6 @@
 //! The plugins this gateway has, and how their configurations are checked and compiled.
 
+use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
 use crate::{Meta, PluginDef, Shared};
 use model::schema::{Report, Validator};
@@ -25,6 +26,8 @@ struct Entry {
     validator: Validator,
     metadata_schema: Value,
     metadata_validator: Validator,
+    /// An auth plugin's, for consumers.
+    consumer: Option<(Value, Validator)>,
 }
 
 /// What a plugin may ask for while it is compiled.
@@ -62,7 +65,11 @@ impl Registry {
                 Validator::compile(schema).map_err(|error| ConfigError::new(def.name, error.to_string()))
             };
             let (validator, metadata_validator) = (compile(&schema)?, compile(&metadata_schema)?);
-            entries.insert(def.name, Entry { def, schema, validator, metadata_schema, metadata_validator });
+            let consumer = def.consumer.map(|side| (side.schema)());
+            let consumer =
+                consumer.map(|schema| compile(&schema).map(|validator| (schema, validator))).transpose()?;
+            let entry = Entry { def, schema, validator, metadata_schema, metadata_validator, consumer };
+            entries.insert(def.name, entry);
         }
         Ok(Self { entries, shared: Arc::default(), attributes, disabled: Vec::new() })
     }
@@ -132,6 +139,36 @@ impl Registry {
         self.entries.get(name).map(|entry| entry.validator.check(config))
     }
 
+    /// The JSON Schema of what consumers hold for an auth plugin; `None` for other plugins.
+    #[must_use]
+    pub fn consumer_schema(&self, name: &str) -> Option<&Value> {
+        self.entries.get(name)?.consumer.as_ref().map(|(schema, _)| schema)
+    }
+
+    /// Checks what a consumer holds for a plugin against the schema alone: of an auth plugin its credential's, of others
+    /// the one for everywhere. `None` for an unknown plugin.
+    #[must_use]
+    pub fn check_consumer_config(&self, name: &str, config: &Value) -> Option<Report> {
+        let entry = self.entries.get(name)?;
+        let validator = entry.consumer.as_ref().map_or(&entry.validator, |(_, validator)| validator);
+        Some(validator.check(config))
+    }
+
+    /// As [`Self::check`], for the `plugins` object of a consumer or a credential.
+    #[must_use]
+    pub fn check_consumer(&self, plugins: &PluginMap) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        for (name, config) in plugins {
+            let parent = Parent { resource_key: "", config_version: 0 };
+            let result = match self.get(name).filter(|def| def.is_auth()) {
+                Some(_) => self.compile_credential(name, config).map(drop),
+                None => self.compile_one(name, config, None, parent).map(drop),
+            };
+            errors.extend(result.err().into_iter().flatten());
+        }
+        errors
+    }
+
     /// The fields of a plugin's configuration that its schema accepts without knowing them, as JSON pointers; none for
     /// an unknown plugin.
     #[must_use]
@@ -164,40 +201,74 @@ impl Registry {
         metadata: Option<&Value>,
         parent: Parent<'_>,
     ) -> Result<CompiledPlugin, Vec<ConfigError>> {
-        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        let Some(entry) = self.entries.get(name) else {
-            return Err(vec![ConfigError::new(pointer, format!("unknown plugin [{name}]"))]);
-        };
-        let refuse = |errors: Vec<ConfigError>| -> Vec<ConfigError> {
-            errors.into_iter().map(|error| error.under(&pointer)).collect()
-        };
-        let failed = |error: ConfigError| {
-            let message =
-                format!("failed to check the configuration of plugin {name} err: {}", error.message);
-            ConfigError { message, ..error }
-        };
-        let report = entry.validator.check(config);
-        if !report.is_ok() {
-            return Err(refuse(report.errors.into_iter().map(failed).collect()));
-        }
-        let mut config = config.clone();
-        entry.validator.apply_defaults(&mut config);
-        let meta = Meta::compile(&config).map_err(refuse)?;
+        let Some(entry) = self.entries.get(name) else { return Err(unknown(name)) };
+        let mut config =
+            accept(&entry.validator, config).map_err(|errors| refuse(name, errors, failed(name)))?;
+        let meta = Meta::compile(&config).map_err(|errors| refuse(name, errors, |error| error))?;
         if let Some(object) = config.as_object_mut() {
             object.remove("_meta");
         }
         let cx =
             CompileContext { shared: &self.shared, metadata, attributes: self.attributes.get(name), parent };
         let mut compiled = (entry.def.compile)(entry.def, config, &cx)
-            .map_err(|errors| refuse(errors.into_iter().map(failed).collect()))?;
+            .map_err(|errors| refuse(name, errors, failed(name)))?;
         compiled.meta = meta.map(Arc::new);
         Ok(compiled)
+    }
+
+    /// Compiles what a consumer or a credential holds for the auth plugin `name`.
+    ///
+    /// # Errors
+    /// Every mistake; paths start at the `plugins` object.
+    pub fn compile_credential(
+        &self,
+        name: &str,
+        config: &Value,
+    ) -> Result<CompiledCredential, Vec<ConfigError>> {
+        let entry = self.entries.get(name);
+        let sides = entry.and_then(|entry| Some((entry.def.consumer?, entry.consumer.as_ref()?)));
+        let Some((side, (_, validator))) = sides else { return Err(unknown(name)) };
+        accept(validator, config).and_then(side.compile).map_err(|errors| refuse(name, errors, failed(name)))
     }
 }
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.entries.keys()).finish()
+    }
+}
+
+/// The configuration with its defaults, if `validator` accepts it.
+fn accept(validator: &Validator, config: &Value) -> Result<Value, Vec<ConfigError>> {
+    let report = validator.check(config);
+    if !report.is_ok() {
+        return Err(report.errors);
+    }
+    let mut config = config.clone();
+    validator.apply_defaults(&mut config);
+    Ok(config)
+}
+
+fn unknown(name: &str) -> Vec<ConfigError> {
+    let error = ConfigError::new("", format!("unknown plugin [{name}]"));
+    refuse(name, vec![error], |error| error)
+}
+
+/// The errors of a plugin's configuration, with paths from the `plugins` object.
+fn refuse(
+    name: &str,
+    errors: Vec<ConfigError>,
+    say: impl Fn(ConfigError) -> ConfigError,
+) -> Vec<ConfigError> {
+    let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+    errors.into_iter().map(|error| say(error).under(&pointer)).collect()
+}
+
+/// Says whose configuration it is, in APISIX's words.
+fn failed(name: &str) -> impl Fn(ConfigError) -> ConfigError {
+    move |error| {
+        let message = format!("failed to check the configuration of plugin {name} err: {}", error.message);
+        ConfigError { message, ..error }
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Request<'a> {
 }
 
 /// What plugins changed in a request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RequestEdits {
     /// Header fields.
     pub headers: HeaderEdits,
@@ -29,6 +29,8 @@ pub struct RequestEdits {
     pub target: Option<Vec<u8>>,
     /// The `Host` towards the upstream; stands above `pass_host`.
     pub host: Option<Vec<u8>>,
+    /// The query that later plugins see, see [`Request::set_query`].
+    query: Option<Vec<u8>>,
 }
 
 impl<'a> Request<'a> {
@@ -53,7 +55,34 @@ impl<'a> Request<'a> {
     /// The query without its `?`: `$args`.
     #[must_use]
     pub fn query(&self) -> &[u8] {
-        self.view.head.query.get(self.view.bytes)
+        match self.edits.as_ref().and_then(|edits| edits.query.as_deref()) {
+            Some(query) => query,
+            None => self.view.head.query.get(self.view.bytes),
+        }
+    }
+
+    /// Puts another query in place, for later plugins and the upstream.
+    pub fn set_query(&mut self, query: Vec<u8>) {
+        let target = self.edits.as_ref().and_then(|edits| edits.target.as_deref());
+        let target = target.unwrap_or_else(|| self.view.head.target.get(self.view.bytes));
+        let mut target = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
+        if !query.is_empty() {
+            target.push(b'?');
+            target.extend_from_slice(&query);
+        }
+        let edits = self.edit();
+        edits.target = Some(target);
+        edits.query = Some(query);
+    }
+
+    /// Takes all query arguments called `name` out, for later plugins and the upstream.
+    pub fn remove_arg(&mut self, name: &[u8]) {
+        let is_named = |pair: &&[u8]| pair.split(|byte| *byte == b'=').next() != Some(name);
+        let kept: Vec<&[u8]> = self.query().split(|byte| *byte == b'&').filter(is_named).collect();
+        let kept = kept.join(&b'&');
+        if kept.len() != self.query().len() {
+            self.set_query(kept);
+        }
     }
 
     /// The value of the first field called `name` (any case), edits included.
@@ -92,5 +121,25 @@ impl<'a> Request<'a> {
     /// The edits, made now if there are none.
     pub fn edit(&mut self) -> &mut RequestEdits {
         self.edits.get_or_insert_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testkit::Bench;
+
+    #[test]
+    fn a_changed_query_is_seen_by_later_plugins_and_the_upstream() {
+        let bench = Bench::new("GET /a?x=1&key=k&y=2&key=");
+        let mut exchange = bench.exchange();
+        let request = &mut exchange.request;
+        request.remove_arg(b"none");
+        assert!(request.edits.is_none(), "nothing to change");
+        request.remove_arg(b"key");
+        assert_eq!((request.query(), request.arg(b"key")), (&b"x=1&y=2"[..], None));
+        request.remove_arg(b"x");
+        request.remove_arg(b"y");
+        assert_eq!(request.edit().target.as_deref(), Some(&b"/a"[..]));
+        assert_eq!(request.target(), b"/a?x=1&key=k&y=2&key=", "as received");
     }
 }

@@ -1,13 +1,14 @@
 //! What a plugin's tests need: an exchange made from the text of a request.
 
 use crate::{
-    Chain, Client, Exchange, Flow, Gateway, HeaderEdits, Parent, Registry, Request, ResponseSource,
-    RouteInfo, Timing, UpstreamTrace,
+    Chain, Client, ConsumerInfo, Consumers, Exchange, Flow, Gateway, HeaderEdits, Identity, Meta, Parent,
+    Registry, Reply, Request, ResponseSource, RouteInfo, Timing, UpstreamResponse, UpstreamTrace,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
 use wire::{RequestHead, RequestView, host_of, normalise_path};
@@ -21,6 +22,8 @@ pub struct Bench {
     gateway: Gateway,
     worker: WorkerToken,
     route: RouteInfo,
+    /// Who may be behind the request.
+    pub consumers: Consumers,
 }
 
 impl Bench {
@@ -51,6 +54,7 @@ impl Bench {
             gateway: Gateway { hostname: "gateway".to_owned(), pid: 1, seed: 1 },
             worker: WorkerToken::claim().expect("fewer tests than tokens"),
             route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
+            consumers: Consumers::default(),
         }
     }
 
@@ -90,7 +94,9 @@ impl Bench {
             route: Some(&self.route),
             matched_uri: "/*",
             matched_host: "",
+            consumers: &self.consumers,
             consumer: None,
+            merged: None,
             upstream: UpstreamTrace::new(Moment::now()),
             timing: Timing {
                 started: Moment::now(),
@@ -103,6 +109,7 @@ impl Bench {
             status: 0,
             source: ResponseSource::Apisix,
             vars: Vec::new(),
+            extras: None,
         }
     }
 }
@@ -119,20 +126,77 @@ pub fn chain(registry: &Registry, plugins: &Value) -> Result<Chain, Vec<ConfigEr
     Ok(Chain::new(compiled.collect::<Result<_, _>>()?))
 }
 
-/// Runs the access phase: the status of the first reply, or 0 when the request would go to the upstream.
+/// Consumers by name, each with its `plugins` object, those of auth plugins compiled.
+///
+/// # Errors
+/// Every mistake in the configurations.
+pub fn consumers(registry: &Registry, all: &[(&str, Value)]) -> Result<Consumers, Vec<ConfigError>> {
+    let mut consumers = Consumers::default();
+    for (name, plugins) in all {
+        let info = ConsumerInfo { name: (*name).to_owned(), ..ConsumerInfo::default() };
+        let info = Arc::new(info);
+        consumers.set(name, Some(Arc::clone(&info)));
+        for (plugin, config) in plugins.as_object().into_iter().flatten() {
+            let credential = registry.compile_credential(plugin, config)?;
+            let key = format!("/consumers/{name}").into();
+            consumers.add(Identity::new(Arc::clone(&info), None, key, credential));
+        }
+    }
+    Ok(consumers)
+}
+
+/// Runs the phases before an upstream is asked: what a plugin answers, or `None` when the request would go on.
+///
+/// # Panics
+/// When a hook waits: its test needs a runtime.
+pub fn request(chain: &Chain, exchange: &mut Exchange<'_>) -> Option<Reply> {
+    let mut reply = None;
+    let mut take = |name: &str, flow: Flow| match flow {
+        Flow::Next => false,
+        Flow::Reply(answer) => {
+            reply = Some(*answer);
+            true
+        }
+        Flow::Wait(_) => panic!("{name} waits"),
+    };
+    let admits = |meta: &Option<Arc<Meta>>, exchange: &mut Exchange<'_>| {
+        meta.as_ref().is_none_or(|meta| meta.admits(exchange))
+    };
+    let _ =
+        chain.rewrite.iter().any(|s| admits(&s.meta, exchange) && take(s.def.name, s.hook.rewrite(exchange)))
+            || chain
+                .access
+                .iter()
+                .any(|s| admits(&s.meta, exchange) && take(s.def.name, s.hook.access(exchange)))
+            || chain
+                .before_proxy
+                .iter()
+                .any(|s| admits(&s.meta, exchange) && take(s.def.name, s.hook.before_proxy(exchange)));
+    reply
+}
+
+/// As [`request`]: the status of the answer, or 0 when the request would go to the upstream.
 ///
 /// # Panics
 /// When a hook waits: its test needs a runtime.
 pub fn access(chain: &Chain, exchange: &mut Exchange<'_>) -> u16 {
-    for step in &chain.access {
-        if step.meta.as_ref().is_some_and(|meta| !meta.admits(exchange)) {
-            continue;
-        }
-        match step.hook.access(exchange) {
-            Flow::Next => {}
-            Flow::Reply(reply) => return reply.status,
-            Flow::Wait(_) => panic!("{} waits", step.def.name),
+    request(chain, exchange).map_or(0, |reply| reply.status)
+}
+
+/// Runs the response phase on an answer of the gateway's own, with this status.
+pub fn response(chain: &Chain, exchange: &mut Exchange<'_>, status: u16) {
+    exchange.status = status;
+    for step in &chain.response {
+        if step.meta.as_ref().is_none_or(|meta| meta.admits(exchange)) {
+            step.hook.response(exchange, &UpstreamResponse { head: None });
         }
     }
-    0
+}
+
+/// The head lines that `edits` would write.
+#[must_use]
+pub fn lines(edits: &HeaderEdits) -> String {
+    let mut lines = Vec::new();
+    edits.write(&mut lines);
+    String::from_utf8_lossy(&lines).into_owned()
 }

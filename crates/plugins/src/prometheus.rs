@@ -220,8 +220,10 @@ mod tests {
             exchange.upstream.addr = Some("10.0.0.9:80".into());
             exchange.upstream.ip_len = "10.0.0.9".len();
             exchange.source = ResponseSource::Upstream;
-            exchange.consumer =
-                Some(Arc::new(ConsumerInfo { name: "jack".to_owned(), ..Default::default() }));
+            exchange.consumer = Some(Box::leak(Box::new(ConsumerInfo {
+                name: "jack".to_owned(),
+                ..ConsumerInfo::default()
+            })));
         });
         let expected = r#"apisix_http_status{code="200",route="1",matched_uri="/*",matched_host="",service="s1",consumer="jack",node="10.0.0.9",request_type="traditional_http",request_llm_model="",llm_model="",response_source="upstream"} 1"#;
         assert_eq!(lines, [expected]);

@@ -1,15 +1,17 @@
 //! From what the store holds to the snapshot: at the start, after a gap and for one change by the same path.
 
+use crate::consumers::ConsumerIndex;
 use crate::dependents::Dependents;
 use crate::link::{Resources, global_chain, link};
 use crate::metadata::Metadata;
 use crate::resource::{Compiler, Resource};
-use crate::{Problem, Snapshot};
+use crate::{Problem, Snapshot, Upstream};
 use model::{ConfigError, Kind};
 use plugin::{Chain, Registry};
 use router::{Mode, Router};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use stdx::PersistentMap;
 use store::{Change, Entry};
 
 /// What holds for every snapshot that one builder makes.
@@ -31,6 +33,8 @@ pub struct Builder {
     dependents: Dependents,
     router: Router<Arc<crate::Route>>,
     global: Arc<Chain>,
+    consumers: ConsumerIndex,
+    upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
     routes_linked: u64,
     /// While everything is compiled anew: the registry before and what it compiled.
     before: Option<(Arc<Registry>, Resources)>,
@@ -54,6 +58,8 @@ impl Builder {
             dependents: Dependents::default(),
             router: Router::new(options.router),
             global: Arc::default(),
+            consumers: ConsumerIndex::default(),
+            upstreams: PersistentMap::default(),
             routes_linked: 0,
             before: None,
         }
@@ -136,7 +142,13 @@ impl Builder {
     }
 
     fn snapshot(&self, revision: u64) -> Arc<Snapshot> {
-        Arc::new(Snapshot { revision, router: self.router.clone(), global: Arc::clone(&self.global) })
+        Arc::new(Snapshot {
+            revision,
+            router: self.router.clone(),
+            global: Arc::clone(&self.global),
+            consumers: self.consumers.consumers.clone(),
+            upstreams: self.upstreams.clone(),
+        })
     }
 
     /// All keys of the store that left something behind here.
@@ -271,13 +283,18 @@ impl Builder {
         }
     }
 
-    /// Puts together anew the routes that depend on what changed, and the global rules if one did.
+    /// Puts together anew the routes that depend on what changed, the entries of consumers that did, and the global rules
+    /// if one did.
     fn relink(&mut self, changed: BTreeSet<Arc<str>>) {
         let mut global_changed = false;
         for key in self.dependents.closure(changed) {
             match Kind::parse_key(&key) {
                 Some((Kind::Route, id)) => self.relink_route(&key, id),
                 Some((Kind::GlobalRule, _)) => global_changed = true,
+                Some((Kind::Upstream, id)) => self.relink_upstream(&key, id),
+                Some((kind @ (Kind::Consumer | Kind::Credential | Kind::ConsumerGroup), id)) => {
+                    self.consumers.relink(kind, &key, id, &self.resources);
+                }
                 _ => {}
             }
         }
@@ -297,5 +314,12 @@ impl Builder {
                 self.router.remove(id);
             }
         }
+    }
+
+    fn relink_upstream(&mut self, key: &str, id: &str) {
+        match self.resources.get(key).and_then(|resource| resource.upstream.as_ref()) {
+            Some(upstream) => self.upstreams.insert(id.into(), Arc::clone(upstream)),
+            None => self.upstreams.remove(id),
+        };
     }
 }

@@ -4,6 +4,7 @@
 //! logged and shown; it never takes the rest of the configuration with it, and never replaces a good snapshot.
 
 mod builder;
+mod consumers;
 mod dependents;
 mod fingerprint;
 mod follow;
@@ -29,13 +30,14 @@ pub use route::{Broken, Route};
 pub use status::FollowStatus;
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream};
 
-use plugin::Chain;
+use plugin::{Chain, Consumers};
 use router::Router;
 use std::sync::Arc;
+use stdx::PersistentMap;
 
 /// The whole configuration at one revision, compiled. Cheap to replace: what did not change is shared with the
 /// snapshot before.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Snapshot {
     /// The store revision it was made from.
     pub revision: u64,
@@ -43,4 +45,8 @@ pub struct Snapshot {
     pub router: Router<Arc<Route>>,
     /// Plugins of the global rules.
     pub global: Arc<Chain>,
+    /// Who may be behind a request.
+    pub consumers: Consumers,
+    /// The upstreams that are resources of their own, by id: for plugins that choose one.
+    pub upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
 }

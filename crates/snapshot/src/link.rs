@@ -75,7 +75,7 @@ fn compose(
     if let Some(broken) = &broken {
         tracing::warn!(route = id, status = broken.status(), "{broken}");
     }
-    // A layer per resource, the strongest first. Consumers will be the layers before these.
+    // A layer per resource, the strongest first. Consumers' are merged in when a request's is known.
     let layers =
         [Some(resource), plugin_config.and_then(|(_, found)| found), service.map(|(resource, _)| resource)];
     let chain = match &broken {
@@ -142,8 +142,8 @@ fn service<'r>(reference: &Reference, resources: &'r Resources) -> Option<(&'r R
     }
 }
 
-/// A number that no other compiled route of the process has.
-fn next_serial() -> u64 {
+/// A number that no other compiled route, consumer or group of the process has.
+pub(crate) fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

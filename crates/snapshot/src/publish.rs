@@ -80,10 +80,9 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use router::Router;
 
     fn snapshot(revision: u64) -> Arc<Snapshot> {
-        Arc::new(Snapshot { revision, router: Router::default(), global: Arc::default() })
+        Arc::new(Snapshot { revision, ..Snapshot::default() })
     }
 
     #[test]

@@ -5,10 +5,11 @@ use crate::fingerprint::fingerprint;
 use crate::metadata::Metadata;
 use crate::{Timeouts, Upstream, reuse};
 use model::{ConfigError, Id, Kind, PluginMap};
-use plugin::{CompiledPlugin, Parent, Registry};
+use plugin::{CompiledCredential, CompiledPlugin, Parent, PluginDef, Registry};
 use router::Conditions;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One stored resource, compiled.
@@ -34,6 +35,9 @@ pub(crate) enum Form {
     Upstream,
     PluginConfig,
     GlobalRule,
+    Consumer(ConsumerForm),
+    Credential(CredentialForm),
+    ConsumerGroup,
 }
 
 /// A route without what it takes from other resources.
@@ -58,6 +62,23 @@ pub(crate) struct ServiceForm {
     pub(crate) name: String,
     pub(crate) hosts: Vec<String>,
     pub(crate) websocket: Option<bool>,
+}
+
+/// What a consumer has besides plugins.
+#[derive(Debug)]
+pub(crate) struct ConsumerForm {
+    /// Empty where it belongs to none.
+    pub(crate) group_id: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) credentials: Arc<[CompiledCredential]>,
+}
+
+/// A credential that is a resource of its own.
+#[derive(Debug)]
+pub(crate) struct CredentialForm {
+    /// Whose it is.
+    pub(crate) consumer_ref: Reference,
+    pub(crate) credentials: Arc<[CompiledCredential]>,
 }
 
 /// A resource named by another one.
@@ -95,7 +116,12 @@ impl Resource {
             Form::Route(route) => [&route.service_ref, &route.plugin_config_ref],
             _ => [&None, &None],
         };
-        of_route.into_iter().chain([&self.upstream_ref]).flatten().map(|reference| &reference.key)
+        let of_credential = match &self.form {
+            Form::Credential(credential) => Some(&credential.consumer_ref),
+            _ => None,
+        };
+        let named = of_route.into_iter().chain([&self.upstream_ref]).flatten();
+        named.chain(of_credential).map(|reference| &reference.key)
     }
 
     /// Whether it has a plugin of one of these names.
@@ -119,8 +145,9 @@ impl Reference {
 impl Compiler<'_> {
     /// Whether the snapshot is made of resources of this kind.
     pub(crate) fn takes(kind: Kind) -> bool {
-        use Kind::{GlobalRule, PluginConfig, Route, Service, Upstream};
+        use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Upstream};
         matches!(kind, Route | Service | Upstream | PluginConfig | GlobalRule)
+            || matches!(kind, Consumer | Credential | ConsumerGroup)
     }
 
     /// Compiles a resource of `kind` from what the store holds for it.
@@ -149,7 +176,14 @@ impl Compiler<'_> {
                 draft.plugins(self, &written.plugins);
                 draft.finish(value, Form::GlobalRule)
             }
-            // Kept apart: it is an ingredient of plugins, not a resource with plugins.
+            Kind::Consumer => self.consumer(value),
+            Kind::Credential => self.credential(value),
+            Kind::ConsumerGroup => {
+                let written = read::<model::resource::ConsumerGroup>(kind, value)?;
+                let mut draft = Draft::default();
+                draft.plugins(self, &written.plugins);
+                draft.finish(value, Form::ConsumerGroup)
+            }
             // Metadata is kept apart, as an ingredient of plugins; the rest the builder leaves out.
             _ => Err(vec![ConfigError::new("", "not compiled by itself")]),
         }
@@ -208,6 +242,34 @@ impl Compiler<'_> {
         draft.finish(value, Form::Service(form))
     }
 
+    fn consumer(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let written = read::<model::resource::Consumer>(Kind::Consumer, value)?;
+        let mut draft = Draft { of_consumer: true, ..Draft::default() };
+        draft.plugins(self, &written.plugins);
+        let form = ConsumerForm {
+            group_id: written.group_id.map_or_else(String::new, |id| id.as_str().to_owned()),
+            labels: written.labels,
+            credentials: std::mem::take(&mut draft.credentials).into(),
+        };
+        draft.finish(value, Form::Consumer(form))
+    }
+
+    fn credential(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let written = read::<model::resource::Credential>(Kind::Credential, value)?;
+        let id = Kind::parse_key(self.key).and_then(|(kind, id)| kind.split_id(id));
+        let Some((consumer, _)) = id else {
+            return Err(vec![ConfigError::new("", "a credential's key names its consumer")]);
+        };
+        let mut draft = Draft { of_consumer: true, ..Draft::default() };
+        draft.plugins(self, &written.plugins);
+        let key: Arc<str> = Kind::Consumer.key(consumer).into();
+        let form = CredentialForm {
+            consumer_ref: Reference { id_at: key.len() - consumer.len(), key },
+            credentials: std::mem::take(&mut draft.credentials).into(),
+        };
+        draft.finish(value, Form::Credential(form))
+    }
+
     fn plugin(self, name: &str, config: &Value) -> Result<BoundPlugin, Vec<ConfigError>> {
         let metadata = self.metadata.get(name);
         let version = fingerprint(name, config, metadata);
@@ -225,6 +287,9 @@ impl Compiler<'_> {
 #[derive(Default)]
 struct Draft {
     plugins: Vec<BoundPlugin>,
+    /// Whether auth plugins' configurations are credentials.
+    of_consumer: bool,
+    credentials: Vec<CompiledCredential>,
     upstream: Option<Arc<Upstream>>,
     upstream_ref: Option<Reference>,
     errors: Vec<ConfigError>,
@@ -242,8 +307,16 @@ impl Draft {
                 tracing::info!(resource = compiler.key, plugin = name, "the plugin is not enabled");
                 continue;
             }
-            let bound = self.keep("/plugins", compiler.plugin(name, config));
-            self.plugins.extend(bound);
+            let registry = compiler.registry;
+            if self.of_consumer && registry.get(name).is_some_and(PluginDef::is_auth) {
+                // Who switches a credential off wants nobody to come in by it.
+                let disabled = config.pointer("/_meta/disable") == Some(&Value::Bool(true));
+                let credential = self.keep("/plugins", registry.compile_credential(name, config));
+                self.credentials.extend(credential.filter(|_| !disabled));
+            } else {
+                let bound = self.keep("/plugins", compiler.plugin(name, config));
+                self.plugins.extend(bound);
+            }
         }
     }
 

@@ -3,9 +3,11 @@
 pub mod clock;
 pub mod hash;
 pub mod moment;
+pub mod persistent;
 pub mod window;
 pub mod worker;
 
 pub use clock::Clock;
 pub use moment::Moment;
+pub use persistent::PersistentMap;
 pub use worker::{PerWorker, WorkerToken};

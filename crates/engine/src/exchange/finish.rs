@@ -21,7 +21,8 @@ pub(super) fn record(
         _ => exchange.timing.started.elapsed(),
     };
     exchange.timing.request_bytes += body.consumed();
-    let chain = route.map(|route| &route.chain);
+    let merged = exchange.merged.clone();
+    let chain = phases::in_force(route.map(|route| &route.chain), &merged);
     for step in &snapshot.global.log {
         if phases::admits(step, chain, exchange) {
             step.hook.log(exchange);

@@ -20,6 +20,7 @@ use crate::connection::Link;
 use body::RequestBody;
 use origin::Origin;
 use plugin::{Exchange, HeaderEdits, Request, ResponseSource, Timing, UpstreamTrace};
+use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let view = RequestView { head, bytes };
     let path = normalise_path(head.path.get(bytes));
     let request = Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view));
-    let mut exchange = begin(link, request, std::mem::take(reply_headers), head.length);
+    let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers), head.length);
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
     let selected = select::route(link, &snapshot, path.is_some(), &body, &mut exchange);
@@ -57,23 +58,23 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let route = selected.as_ref().ok().copied().flatten();
     let origin = match selected {
         Ok(route) => {
-            let mut walk = phases::Walk::new(&snapshot, route.map(|route| &route.chain));
+            let mut walk = phases::Walk::new(worker, &snapshot, route.map(|route| &route.chain));
             // An API of the process itself has no route, and no plugin stands before it.
             match route.and_then(|_| walk.run(&mut exchange)) {
-                None => origin::choose(link, route),
+                None => origin::choose(link, &snapshot, route, &exchange),
                 Some(stop) => match walk.settle(stop, &mut exchange).await {
                     Some(reply) => Origin::Reply(reply),
-                    None => origin::choose(link, route),
+                    None => origin::choose(link, &snapshot, route, &exchange),
                 },
             }
         }
-        Err(reply) => origin::unrouted(&snapshot, reply, &mut exchange).await,
+        Err(reply) => origin::unrouted(worker, &snapshot, reply, &mut exchange).await,
     };
     // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.
     let mut message = respond::Message { snapshot: &snapshot, response, out };
     let after = match origin {
         Origin::Upstream(route, upstream) => {
-            relay::run(link, &mut message, &mut body, &mut exchange, route, upstream).await
+            relay::run(link, &mut message, &mut body, &mut exchange, route, &upstream).await
         }
         Origin::Mount(mount) => {
             Box::pin(mount::answer(link, &mut message, &mut body, &mut exchange, mount)).await
@@ -94,6 +95,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
 #[inline]
 fn begin<'e>(
     link: &Link<'e>,
+    snapshot: &'e Snapshot,
     request: Request<'e>,
     reply_headers: HeaderEdits,
     head_bytes: usize,
@@ -108,7 +110,9 @@ fn begin<'e>(
         route: None,
         matched_uri: "",
         matched_host: "",
+        consumers: &snapshot.consumers,
         consumer: None,
+        merged: None,
         upstream: UpstreamTrace::new(started),
         timing: Timing {
             started,
@@ -121,6 +125,7 @@ fn begin<'e>(
         status: 0,
         source: ResponseSource::Apisix,
         vars: Vec::new(),
+        extras: None,
     }
 }
 

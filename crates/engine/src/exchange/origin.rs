@@ -3,15 +3,17 @@
 use super::phases;
 use crate::config::Mount;
 use crate::connection::Link;
+use crate::worker::Worker;
 use model::resource::Scheme;
-use plugin::{Exchange, Reply};
+use plugin::{Exchange, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Who answers a request.
 pub(super) enum Origin<'s> {
     /// A node of an upstream.
-    Upstream(&'s Route, &'s Arc<Upstream>),
+    Upstream(&'s Route, Cow<'s, Arc<Upstream>>),
     /// The API on the data port.
     Mount(&'s Mount),
     /// The gateway.
@@ -19,9 +21,14 @@ pub(super) enum Origin<'s> {
 }
 
 /// Who answers a request that no plugin answered.
-pub(super) fn choose<'s>(link: &Link<'s>, route: Option<&'s Arc<Route>>) -> Origin<'s> {
+pub(super) fn choose<'s>(
+    link: &Link<'s>,
+    snapshot: &Snapshot,
+    route: Option<&'s Arc<Route>>,
+    exchange: &Exchange<'_>,
+) -> Origin<'s> {
     match (route, &link.config.mount) {
-        (Some(route), _) => match &route.upstream {
+        (Some(route), _) => match upstream(snapshot, route, exchange) {
             Some(upstream) if upstream.scheme == Scheme::Http => Origin::Upstream(route, upstream),
             // Written into the store by others: what is meant to be encrypted is not sent in the clear.
             Some(upstream) => {
@@ -40,16 +47,32 @@ pub(super) fn choose<'s>(link: &Link<'s>, route: Option<&'s Arc<Route>>) -> Orig
     }
 }
 
+/// The upstream that a plugin chose for the request, else the route's.
+fn upstream<'s>(
+    snapshot: &Snapshot,
+    route: &'s Route,
+    exchange: &Exchange<'_>,
+) -> Option<Cow<'s, Arc<Upstream>>> {
+    match exchange.extras.as_ref().and_then(|extras| extras.upstream.as_ref()) {
+        None => route.upstream.as_ref().map(Cow::Borrowed),
+        Some(UpstreamChoice::Id(id)) => snapshot.upstreams.get(id).map(|found| Cow::Owned(Arc::clone(found))),
+        Some(UpstreamChoice::Written(written)) => {
+            Arc::clone(written).downcast::<Upstream>().ok().map(Cow::Owned)
+        }
+    }
+}
+
 /// The answer to a request without a route: global rules see it, and may answer instead.
 pub(super) async fn unrouted<'s>(
-    snapshot: &Snapshot,
+    worker: &Worker,
+    snapshot: &Arc<Snapshot>,
     reply: Reply,
     exchange: &mut Exchange<'_>,
 ) -> Origin<'s> {
     if reply.status != 404 {
         return Origin::Reply(reply);
     }
-    let mut walk = phases::Walk::new(snapshot, None);
+    let mut walk = phases::Walk::new(worker, snapshot, None);
     let instead = match walk.run(exchange) {
         None => None,
         Some(stop) => walk.settle(stop, exchange).await,

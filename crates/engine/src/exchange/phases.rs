@@ -1,13 +1,18 @@
 //! Running the plugins' hooks up to the point where an origin is asked.
 
-use plugin::{Chain, Exchange, Flow, Meta, Reply, Step};
+use crate::worker::Worker;
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Reply, Step};
 use snapshot::Snapshot;
+use std::rc::Rc;
+use std::sync::Arc;
 use stdx::Moment;
 
-/// The hooks that stand before an origin, in their order: rewrite, access and before-proxy of the global rules, then of
-/// the route. Walked without a future as long as no hook waits, which is nearly always.
+/// The hooks that stand before an origin, phase by phase: of each phase those of the global rules, then the route's.
+/// Once the rewrite phase is over the request's consumer is known, if it has one, and its plugins are merged into the
+/// route's. Walked without a future as long as no hook waits, which is nearly always.
 pub(super) struct Walk<'c> {
-    global: &'c Chain,
+    worker: &'c Worker,
+    snapshot: &'c Arc<Snapshot>,
     route: Option<&'c Chain>,
     /// How many hooks have had their turn.
     passed: usize,
@@ -15,46 +20,77 @@ pub(super) struct Walk<'c> {
     number: usize,
 }
 
-/// A hook that did not just let the exchange pass, and what its `_meta` says.
-pub(super) struct Stop<'c> {
+/// A hook that did not just let the exchange pass.
+pub(super) struct Stop {
     flow: Flow,
-    meta: Option<&'c Meta>,
+    def: Option<&'static PluginDef>,
+    meta: Option<Arc<Meta>>,
 }
 
 impl<'c> Walk<'c> {
     /// A walk from the first hook. A request without a route meets the global rules alone.
     #[inline]
-    pub(super) fn new(snapshot: &'c Snapshot, route: Option<&'c Chain>) -> Self {
-        Self { global: &snapshot.global, route, passed: 0, number: 0 }
+    pub(super) fn new(worker: &'c Worker, snapshot: &'c Arc<Snapshot>, route: Option<&'c Chain>) -> Self {
+        Self { worker, snapshot, route, passed: 0, number: 0 }
     }
 
     /// Runs hooks up to the first that answers or waits; `None` when all have let the exchange pass.
     #[inline]
-    pub(super) fn run(&mut self, exchange: &mut Exchange<'_>) -> Option<Stop<'c>> {
+    pub(super) fn run(&mut self, exchange: &mut Exchange<'_>) -> Option<Stop> {
         self.number = 0;
-        // The route's chain is walked for itself; it stands above the global rules for plugins that prefer it.
-        for (chain, over) in [(Some(self.global), self.route), (self.route, None)] {
-            let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { continue };
-            let stop = self
-                .phase(&chain.rewrite, over, exchange, |hook, x| hook.rewrite(x))
-                .or_else(|| self.phase(&chain.access, over, exchange, |hook, x| hook.access(x)))
-                .or_else(|| self.phase(&chain.before_proxy, over, exchange, |hook, x| hook.before_proxy(x)));
-            if stop.is_some() {
-                return stop;
-            }
+        let (global, route) = (&self.snapshot.global, self.route);
+        if global.is_empty() && route.is_none_or(Chain::is_empty) {
+            return None;
         }
-        None
+        let stop = self
+            .phase(&global.rewrite, route, exchange, |hook, x| hook.rewrite(x))
+            .or_else(|| self.phase(&route?.rewrite, None, exchange, |hook, x| hook.rewrite(x)));
+        if stop.is_some() {
+            return stop;
+        }
+        match route {
+            Some(route) if exchange.consumer.is_some() => self.run_for_consumer(route, exchange),
+            _ => self.run_rest(route, exchange),
+        }
+    }
+
+    /// The phases after rewriting. `chain` stands above the global rules for plugins that prefer the route.
+    #[inline]
+    fn run_rest(&mut self, chain: Option<&Chain>, exchange: &mut Exchange<'_>) -> Option<Stop> {
+        let global = &self.snapshot.global;
+        let stop = self.phase(&global.access, chain, exchange, |hook, x| hook.access(x));
+        let Some(own) = chain else { return stop };
+        stop.or_else(|| self.phase(&own.access, None, exchange, |hook, x| hook.access(x)))
+            .or_else(|| self.phase(&global.before_proxy, chain, exchange, |hook, x| hook.before_proxy(x)))
+            .or_else(|| self.phase(&own.before_proxy, None, exchange, |hook, x| hook.before_proxy(x)))
+    }
+
+    /// The same for a request whose consumer is known: the merged chain takes over from the route's, and begins with
+    /// rewriting by the plugins that only the consumer has.
+    #[inline(never)]
+    fn run_for_consumer(&mut self, route: &Chain, exchange: &mut Exchange<'_>) -> Option<Stop> {
+        let consumer = exchange.consumer?;
+        let serial = exchange.route.map_or(0, |route| route.serial);
+        let Ok(merged) = self.worker.merged.chain(self.snapshot, serial, route, consumer) else {
+            let (name, group) = (&consumer.name, &consumer.group_id);
+            tracing::error!(consumer = name, "consumer group {group} does not exist");
+            return Some(Stop { flow: Flow::status(503), def: None, meta: None });
+        };
+        let Some(merged) = merged else { return self.run_rest(Some(route), exchange) };
+        exchange.merged = Some(Rc::clone(&merged));
+        let stop = self.phase(&merged.rewrite, None, exchange, |hook, x| hook.rewrite(x));
+        stop.or_else(|| self.run_rest(Some(&merged), exchange))
     }
 
     /// Gives the hooks of one phase that have not had it their turn.
     #[inline]
     fn phase<H: ?Sized>(
         &mut self,
-        steps: &'c [Step<H>],
+        steps: &[Step<H>],
         over: Option<&Chain>,
         exchange: &mut Exchange<'_>,
         run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
-    ) -> Option<Stop<'c>> {
+    ) -> Option<Stop> {
         for step in steps {
             self.number += 1;
             if self.number <= self.passed {
@@ -62,18 +98,43 @@ impl<'c> Walk<'c> {
             }
             self.passed = self.number;
             if admits(step, over, exchange) {
-                match run(&step.hook, exchange) {
+                let flow = if observes(step) {
+                    self.observe(step.def, exchange, |x| run(&step.hook, x))
+                } else {
+                    run(&step.hook, exchange)
+                };
+                match flow {
                     Flow::Next => {}
-                    flow => return Some(Stop { flow, meta: step.meta.as_deref() }),
+                    flow => return Some(Stop { flow, def: Some(step.def), meta: step.meta.clone() }),
                 }
             }
         }
         None
     }
 
+    /// Lets a hook decide and takes note of it, and the exchange goes on as if it had not run.
+    #[inline(never)]
+    fn observe<'x>(
+        &self,
+        def: &PluginDef,
+        exchange: &mut Exchange<'x>,
+        run: impl FnOnce(&mut Exchange<'x>) -> Flow,
+    ) -> Flow {
+        let before = Remembered::of(exchange);
+        let flow = run(exchange);
+        before.restore(exchange);
+        match flow {
+            Flow::Reply(reply) => {
+                note_verdict(self.worker, def, reply.status, exchange);
+                Flow::Next
+            }
+            flow => flow,
+        }
+    }
+
     /// Sees a stop through: waits where a hook waits, and goes on where it lets the exchange pass then. The answer, if
     /// a plugin has one; an error gets the body that `_meta.error_response` asks for.
-    pub(super) async fn settle(&mut self, stop: Stop<'c>, exchange: &mut Exchange<'_>) -> Option<Reply> {
+    pub(super) async fn settle(&mut self, stop: Stop, exchange: &mut Exchange<'_>) -> Option<Reply> {
         let mut stop = stop;
         loop {
             match stop.flow {
@@ -81,10 +142,13 @@ impl<'c> Walk<'c> {
                 Flow::Wait(future) => {
                     let resume = future.await;
                     exchange.upstream.started = Moment::now();
-                    stop.flow = resume(exchange);
+                    stop.flow = match (stop.def, stop.meta.as_ref().is_some_and(|meta| meta.observe)) {
+                        (Some(def), true) => self.observe(def, exchange, resume),
+                        _ => resume(exchange),
+                    };
                 }
                 Flow::Reply(mut reply) => {
-                    let instead = stop.meta.and_then(|meta| meta.error_response.as_ref());
+                    let instead = stop.meta.as_ref().and_then(|meta| meta.error_response.as_ref());
                     if let Some(body) = instead.filter(|_| reply.status >= 400) {
                         reply.body = Some(body.clone());
                     }
@@ -95,10 +159,31 @@ impl<'c> Walk<'c> {
     }
 }
 
+/// The chain that is in force for the exchange: the merged one once there is one. Held by itself, so that hooks may
+/// change the exchange while it is walked.
+#[inline]
+pub(super) fn in_force<'c>(route: Option<&'c Chain>, merged: &'c Option<Rc<Chain>>) -> Option<&'c Chain> {
+    merged.as_deref().or(route)
+}
+
 /// Whether the step runs for this request: its filter lets it, and it does not leave the request to the configuration
 /// of the same plugin in `over`.
 #[inline]
-pub(super) fn admits<H: ?Sized>(step: &Step<H>, over: Option<&Chain>, exchange: &Exchange<'_>) -> bool {
+pub(super) fn admits<H: ?Sized>(step: &Step<H>, over: Option<&Chain>, exchange: &mut Exchange<'_>) -> bool {
     let yields = step.def.prefer_route && over.is_some_and(|chain| chain.has(step.def));
     !yields && step.meta.as_ref().is_none_or(|meta| meta.admits(exchange))
+}
+
+/// Whether what the step decides is only noted.
+#[inline]
+pub(super) fn observes<H: ?Sized>(step: &Step<H>) -> bool {
+    step.meta.as_ref().is_some_and(|meta| meta.observe)
+}
+
+/// Counts and logs what a plugin would have answered.
+pub(super) fn note_verdict(worker: &Worker, def: &PluginDef, status: u16, exchange: &Exchange<'_>) {
+    let route = exchange.route.map_or("", |route| route.id.as_str());
+    worker.context.metrics.record_observed(&worker.token, status, def.name, route);
+    let client = &exchange.client.addr;
+    tracing::warn!(%client, route, status, "plugin {} would have answered; it is only observed", def.name);
 }

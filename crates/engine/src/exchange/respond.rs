@@ -9,7 +9,7 @@ use crate::connection::Link;
 use crate::error::ProxyError;
 use crate::io;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Reply, Request, ResponseSource, UpstreamResponse};
+use plugin::{Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse};
 use snapshot::{Route, Snapshot};
 use std::borrow::Cow;
 use wire::http1::{Lines, push_decimal};
@@ -47,21 +47,35 @@ pub(super) fn keeps_alive(worker: &Worker, config: &EngineConfig, exchange: &Exc
         && !limits.keepalive_timeout.is_zero()
 }
 
-/// Runs the response hooks: of the global rules first, then of the route.
+/// Runs the response hooks: of the global rules first, then of the route (its consumer's merged in).
 pub(super) fn run_hooks(
+    worker: &Worker,
     snapshot: &Snapshot,
     route: Option<&Chain>,
     exchange: &mut Exchange<'_>,
     response: UpstreamResponse<'_>,
 ) {
-    for step in &snapshot.global.response {
-        if phases::admits(step, route, exchange) {
-            step.hook.response(exchange, &response);
-        }
-    }
-    for step in route.iter().flat_map(|chain| &chain.response) {
-        if phases::admits(step, None, exchange) {
-            step.hook.response(exchange, &response);
+    let merged = exchange.merged.clone();
+    let chain = phases::in_force(route, &merged);
+    for (steps, over) in [
+        (&snapshot.global.response[..], chain),
+        (chain.map(|chain| &chain.response[..]).unwrap_or_default(), None),
+    ] {
+        for step in steps {
+            if !phases::admits(step, over, exchange) {
+                continue;
+            }
+            if phases::observes(step) {
+                let before = Remembered::of(exchange);
+                step.hook.response(exchange, &response);
+                let verdict = exchange.status;
+                before.restore(exchange);
+                if verdict != exchange.status {
+                    phases::note_verdict(worker, step.def, verdict, exchange);
+                }
+            } else {
+                step.hook.response(exchange, &response);
+            }
         }
     }
 }
@@ -168,7 +182,8 @@ pub(super) async fn reply(
             && !waits
             && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok());
     exchange.status = reply.status;
-    run_hooks(message.snapshot, route.map(|route| &route.chain), exchange, UpstreamResponse { head: None });
+    let chain = route.map(|route| &route.chain);
+    run_hooks(link.worker, message.snapshot, chain, exchange, UpstreamResponse { head: None });
     // As in nginx: who sends what can't be understood is not listened to any further.
     let bad = reply.status == 400 && reply.body.is_none();
     let keep_alive = settled && !bad && keeps_alive(link.worker, link.config, exchange);
@@ -273,7 +288,7 @@ pub(crate) async fn refuse(
     let Scratch { response, out, filled, .. } = scratch;
     let view = RequestView { head: &head, bytes: b"" };
     let request = Request::new(view, Cow::Borrowed(b""), Cow::Borrowed(b""));
-    let mut exchange = begin(link, request, plugin::HeaderEdits::default(), *filled);
+    let mut exchange = begin(link, &snapshot, request, plugin::HeaderEdits::default(), *filled);
     exchange.source = ResponseSource::Nginx;
     let mut message = Message { snapshot: &snapshot, response, out };
     let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);

@@ -47,6 +47,7 @@ pub struct Metrics {
     prefix: RwLock<String>,
     bounds_ms: Box<[f64]>,
     http: http::HttpMetrics,
+    observed: family::Family<cell::Counter>,
     /// By metric; label text to value.
     gauges: [Mutex<BTreeMap<Box<str>, f64>>; Metric::ALL.len()],
     /// Client connections and requests.
@@ -65,6 +66,7 @@ impl Metrics {
         Self {
             prefix: RwLock::new(config.prefix.clone()),
             http: http::HttpMetrics::new(config, &bounds),
+            observed: family::Family::new(Metric::PluginObservedTotal, config.series_max),
             bounds_ms: bounds.into(),
             gauges: std::array::from_fn(|_| Mutex::default()),
             connections: Connections::default(),
@@ -86,6 +88,12 @@ impl Metrics {
         sample: &HttpSample,
     ) {
         self.http.record(worker, labels, disabled, sample);
+    }
+
+    /// Counts an answer that a plugin in mode observe would have given. Takes a lock: a trial's verdicts are few.
+    pub fn record_observed(&self, worker: &WorkerToken, code: u16, plugin: &str, route: &str) {
+        let values = [&*code.to_string(), plugin, route];
+        self.observed.cell(worker, &values, cell::Counter::default).add(1);
     }
 
     /// Sets a gauge; `values` in the order of [`Metric::labels`].
@@ -111,6 +119,7 @@ impl Metrics {
     fn show(&self, metric: Metric, text: &mut text::Text<'_>) {
         match metric {
             Metric::Bandwidth => text.counters(&self.http.bandwidth),
+            Metric::PluginObservedTotal => text.counters(&self.observed),
             Metric::HttpStatus => text.counters(&self.http.status),
             Metric::HttpLatency => text.histograms(&self.http.latency, &self.bounds_ms),
             Metric::HttpRequestsTotal => {
@@ -160,12 +169,13 @@ impl Metrics {
         }
     }
 
-    fn overflowed(&self) -> [(Metric, u64); 3] {
+    fn overflowed(&self) -> [(Metric, u64); 4] {
         let http = &self.http;
         [
             (Metric::Bandwidth, http.bandwidth.overflowed()),
             (Metric::HttpLatency, http.latency.overflowed()),
             (Metric::HttpStatus, http.status.overflowed()),
+            (Metric::PluginObservedTotal, self.observed.overflowed()),
         ]
     }
 }

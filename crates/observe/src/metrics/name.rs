@@ -24,6 +24,8 @@ pub enum Metric {
     NginxMetricErrorsTotal,
     /// Host name and version.
     NodeInfo,
+    /// Ours: what plugins that are only observed would have answered.
+    PluginObservedTotal,
     /// What health checks say of nodes: 1 healthy, 0 not.
     UpstreamStatus,
 }
@@ -41,7 +43,7 @@ pub enum Kind {
 
 impl Metric {
     /// All metrics, by name.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Bandwidth,
         Self::EtcdModifyIndexes,
         Self::EtcdReachable,
@@ -52,6 +54,7 @@ impl Metric {
         Self::NginxHttpCurrentConnections,
         Self::NginxMetricErrorsTotal,
         Self::NodeInfo,
+        Self::PluginObservedTotal,
         Self::UpstreamStatus,
     ];
 
@@ -69,6 +72,7 @@ impl Metric {
             Self::NginxHttpCurrentConnections => "nginx_http_current_connections",
             Self::NginxMetricErrorsTotal => "nginx_metric_errors_total",
             Self::NodeInfo => "node_info",
+            Self::PluginObservedTotal => "plugin_observed_total",
             Self::UpstreamStatus => "upstream_status",
         }
     }
@@ -80,7 +84,8 @@ impl Metric {
             Self::Bandwidth
             | Self::HttpStatus
             | Self::MetricSeriesOverflowTotal
-            | Self::NginxMetricErrorsTotal => Kind::Counter,
+            | Self::NginxMetricErrorsTotal
+            | Self::PluginObservedTotal => Kind::Counter,
             Self::HttpLatency => Kind::Histogram,
             _ => Kind::Gauge,
         }
@@ -102,6 +107,7 @@ impl Metric {
             Self::NginxHttpCurrentConnections => "Client connections by state",
             Self::NginxMetricErrorsTotal => "Label sets that got no series of their own",
             Self::NodeInfo => "The gateway's host name and version",
+            Self::PluginObservedTotal => "Answers that plugins in mode observe would have given",
             Self::UpstreamStatus => "Health of upstream nodes: 1 healthy, 0 not",
         }
     }
@@ -137,6 +143,7 @@ impl Metric {
             Self::NginxHttpCurrentConnections => &["state"],
             Self::MetricSeriesOverflowTotal => &["metric"],
             Self::NodeInfo => &["hostname", "version"],
+            Self::PluginObservedTotal => &["code", "plugin", "route"],
             Self::UpstreamStatus => &["name", "ip", "port"],
             Self::EtcdReachable | Self::HttpRequestsTotal | Self::NginxMetricErrorsTotal => &[],
         }

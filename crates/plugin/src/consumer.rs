@@ -1,0 +1,159 @@
+//! Consumers: who may be behind a request, found by the credential that it shows.
+
+use crate::auth::CompiledCredential;
+use crate::{Authenticator, CompiledPlugin};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stdx::PersistentMap;
+
+/// What hooks may know of a consumer.
+#[derive(Debug, Clone, Default)]
+pub struct ConsumerInfo {
+    /// Names this compiled form of the consumer: no other has it in the life of the process. 0 where nobody gave one.
+    pub serial: u64,
+    /// Its name.
+    pub name: String,
+    /// Its group; empty where it belongs to none.
+    pub group_id: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its own plugins, those that authenticate left out: they have done their part once it is known.
+    pub plugins: Arc<[CompiledPlugin]>,
+}
+
+/// What consumers have in common.
+#[derive(Debug, Clone, Default)]
+pub struct ConsumerGroup {
+    /// Names this compiled form, as a consumer's does.
+    pub serial: u64,
+    /// Its plugins; a consumer's own take precedence.
+    pub plugins: Arc<[CompiledPlugin]>,
+}
+
+/// A credential and whose it is.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Whose it is.
+    pub consumer: Arc<ConsumerInfo>,
+    /// The id of a credential that is a resource of its own; `None` where it stands in the consumer.
+    pub credential_id: Option<Arc<str>>,
+    /// The store key of the resource it stands in.
+    pub resource_key: Arc<str>,
+    credential: CompiledCredential,
+}
+
+/// All consumers of a snapshot. Cheap to clone; a change costs no more than what changes.
+#[derive(Debug, Clone, Default)]
+pub struct Consumers {
+    by_name: PersistentMap<Arc<str>, Arc<ConsumerInfo>>,
+    groups: PersistentMap<Arc<str>, Arc<ConsumerGroup>>,
+    /// By auth plugin: few enough to look through.
+    indexes: Vec<(TypeId, Index)>,
+}
+
+/// One plugin's credentials by key. Keys are unique as far as the Admin API can tell; where two resources came to have
+/// the same key, the last one in the order of store keys counts, as in APISIX after a start.
+type Index = PersistentMap<Arc<[u8]>, Arc<[Identity]>>;
+
+impl Identity {
+    /// `credential` of `consumer`, which stands in the resource `resource_key`.
+    #[must_use]
+    pub fn new(
+        consumer: Arc<ConsumerInfo>,
+        credential_id: Option<Arc<str>>,
+        resource_key: Arc<str>,
+        credential: CompiledCredential,
+    ) -> Self {
+        Self { consumer, credential_id, resource_key, credential }
+    }
+}
+
+impl Consumers {
+    /// Whose the credential of plugin `T` with this key is, and what it says.
+    #[must_use]
+    pub fn find<T: Authenticator>(&self, key: &[u8]) -> Option<(&Identity, &T::Credential)> {
+        let identity = self.index(TypeId::of::<T>())?.get(key)?.last()?;
+        Some((identity, identity.credential.data.downcast_ref()?))
+    }
+
+    /// Whether anybody has a credential of plugin `T`.
+    #[must_use]
+    pub fn any<T: Authenticator>(&self) -> bool {
+        self.index(TypeId::of::<T>()).is_some_and(|index| !index.is_empty())
+    }
+
+    /// The consumer called `name`.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<ConsumerInfo>> {
+        self.by_name.get(name)
+    }
+
+    /// The consumer group `id`.
+    #[must_use]
+    pub fn group(&self, id: &str) -> Option<&Arc<ConsumerGroup>> {
+        self.groups.get(id)
+    }
+
+    /// How many consumers there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Puts a consumer in place, or takes it out; its credentials are put and taken by themselves.
+    pub fn set(&mut self, name: &str, consumer: Option<Arc<ConsumerInfo>>) {
+        match consumer {
+            Some(consumer) => self.by_name.insert(name.into(), consumer),
+            None => self.by_name.remove(name),
+        };
+    }
+
+    /// Puts a group in place, or takes it out.
+    pub fn set_group(&mut self, id: &str, group: Option<Arc<ConsumerGroup>>) {
+        match group {
+            Some(group) => self.groups.insert(id.into(), group),
+            None => self.groups.remove(id),
+        };
+    }
+
+    /// Makes `identity` findable.
+    pub fn add(&mut self, identity: Identity) {
+        let authenticator = identity.credential.authenticator;
+        let key = Arc::clone(&identity.credential.key);
+        if self.index(authenticator).is_none() {
+            self.indexes.push((authenticator, Index::default()));
+        }
+        let Some((_, index)) = self.indexes.iter_mut().find(|(of, _)| *of == authenticator) else { return };
+        let others = index.get(&*key).map(|found| found.to_vec()).unwrap_or_default();
+        let mut all: Vec<_> =
+            others.into_iter().filter(|other| other.resource_key != identity.resource_key).collect();
+        let at = all.partition_point(|other| other.resource_key < identity.resource_key);
+        all.insert(at, identity);
+        index.insert(key, all.into());
+    }
+
+    /// Takes out what [`Self::add`] put in for `credential` of the resource `resource_key`.
+    pub fn remove(&mut self, resource_key: &str, credential: &CompiledCredential) {
+        let index = self.indexes.iter_mut().find(|(of, _)| *of == credential.authenticator);
+        let Some((_, index)) = index else { return };
+        let Some(found) = index.get(&*credential.key) else { return };
+        let left: Vec<_> =
+            found.iter().filter(|other| &*other.resource_key != resource_key).cloned().collect();
+        if left.is_empty() {
+            index.remove(&*credential.key);
+        } else {
+            index.insert(Arc::clone(&credential.key), left.into());
+        }
+    }
+
+    fn index(&self, authenticator: TypeId) -> Option<&Index> {
+        self.indexes.iter().find(|(of, _)| *of == authenticator).map(|(_, index)| index)
+    }
+}

@@ -1,0 +1,70 @@
+//! What few exchanges need, kept out of the way of all others.
+
+use std::any::Any;
+use std::sync::Arc;
+
+/// What plugins ask for beyond header fields, and what they note for their later phases.
+#[derive(Default)]
+pub struct Extras {
+    /// Where the request goes instead of the route's upstream.
+    pub upstream: Option<UpstreamChoice>,
+    /// What becomes of the response's body.
+    pub response_body: Option<ResponseBody>,
+    /// What the filters of `_meta` said, by the place of that.
+    admitted: Vec<(usize, bool)>,
+    /// Notes by the place of the plugin that made them.
+    notes: Vec<(usize, Box<dyn Any>)>,
+}
+
+/// An upstream that a plugin chose.
+#[derive(Debug, Clone)]
+pub enum UpstreamChoice {
+    /// The resource with this id.
+    Id(Arc<str>),
+    /// One that is written in the plugin's configuration: what [`crate::CompileContext::upstream`] made of it.
+    Written(Arc<dyn Any + Send + Sync>),
+}
+
+/// What becomes of a response's body. Asked for in the response phase, by plugins that say so in their definition
+/// (`changes_body`).
+pub enum ResponseBody {
+    /// This takes its place.
+    Replace(Vec<u8>),
+    /// It is held until it is whole, and what the function makes of it takes its place. A longer one is cut off at
+    /// `limit_bytes`, as by APISIX.
+    Transform {
+        /// Bytes of it that are held at most.
+        limit_bytes: usize,
+        /// What is made of it.
+        transform: Box<dyn FnOnce(Vec<u8>) -> Vec<u8>>,
+    },
+}
+
+impl Extras {
+    /// Notes `note` for the later phases of `plugin`, in place of an earlier one.
+    pub fn note<P, N: 'static>(&mut self, plugin: &P, note: N) {
+        let place = std::ptr::from_ref(plugin).addr();
+        self.notes.retain(|(of, _)| *of != place);
+        self.notes.push((place, Box::new(note)));
+    }
+
+    /// What `plugin` noted.
+    pub fn noted<P, N: 'static>(&self, plugin: &P) -> Option<&N> {
+        let place = std::ptr::from_ref(plugin).addr();
+        self.notes.iter().find(|(of, _)| *of == place)?.1.downcast_ref()
+    }
+
+    pub(crate) fn admitted(&self, place: usize) -> Option<bool> {
+        self.admitted.iter().find(|(of, _)| *of == place).map(|(_, admitted)| *admitted)
+    }
+
+    pub(crate) fn admit(&mut self, place: usize, admitted: bool) {
+        self.admitted.push((place, admitted));
+    }
+}
+
+impl std::fmt::Debug for Extras {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extras").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! `_meta.mode: observe`: a hook runs, and the exchange is as if it had not.
+
+use crate::extras::UpstreamChoice;
+use crate::request::RequestEdits;
+use crate::{ConsumerInfo, Exchange, HeaderEdits};
+use std::borrow::Cow;
+
+/// What hooks may change of an exchange, as it was before one of them. What a plugin counts and notes for itself is not
+/// part of it: a limit's window goes on, so that its verdicts are those of a limit in force.
+#[derive(Debug)]
+pub struct Remembered<'a> {
+    path: Cow<'a, [u8]>,
+    edits: Option<Box<RequestEdits>>,
+    reply_headers: HeaderEdits,
+    consumer: Option<&'a ConsumerInfo>,
+    upstream: Option<UpstreamChoice>,
+    status: u16,
+    vars: Vec<(String, Vec<u8>)>,
+    changes_body: bool,
+}
+
+impl<'a> Remembered<'a> {
+    /// The exchange as it is now.
+    #[must_use]
+    pub fn of(exchange: &Exchange<'a>) -> Self {
+        let extras = exchange.extras.as_ref();
+        Self {
+            path: exchange.request.path.clone(),
+            edits: exchange.request.edits.clone(),
+            reply_headers: exchange.reply_headers.clone(),
+            consumer: exchange.consumer,
+            upstream: extras.and_then(|extras| extras.upstream.clone()),
+            status: exchange.status,
+            vars: exchange.vars.clone(),
+            changes_body: extras.is_some_and(|extras| extras.response_body.is_some()),
+        }
+    }
+
+    /// Makes the exchange what it was. Of two plugins that change a response's body the observed one's wish is dropped.
+    pub fn restore(self, exchange: &mut Exchange<'a>) {
+        exchange.request.path = self.path;
+        exchange.request.edits = self.edits;
+        exchange.reply_headers = self.reply_headers;
+        exchange.consumer = self.consumer;
+        exchange.status = self.status;
+        exchange.vars = self.vars;
+        if let Some(extras) = &mut exchange.extras {
+            extras.upstream = self.upstream;
+            if !self.changes_body {
+                extras.response_body = None;
+            }
+        }
+    }
+}
