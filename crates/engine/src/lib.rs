@@ -16,7 +16,6 @@ mod merged;
 mod port_owner;
 mod sys;
 mod timer;
-mod transport;
 mod upstream;
 mod worker;
 
