@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The engine's settings.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Addresses to serve HTTP on.
+    /// Addresses to serve HTTP on. Fixed at the start.
     pub listen: Vec<Listen>,
     /// Workers, each a thread with an event loop of its own; at least 1. Fixed at the start.
     pub workers: usize,
@@ -28,6 +28,10 @@ pub struct EngineConfig {
     pub show_upstream_status: bool,
     /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed.
     pub trusted_addresses: Vec<IpNet>,
+    /// What TLS is spoken with clients; `None` where no address asks for it.
+    pub tls: Option<Arc<tls::Server>>,
+    /// What TLS is spoken with upstreams.
+    pub upstream_tls: Arc<tls::Upstreams>,
     /// What is the same for every request.
     pub gateway: Gateway,
     /// An API served on the data port.
@@ -50,6 +54,8 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Whether to do without it where it can't be had: IPv6 on a machine that has none.
     pub optional: bool,
+    /// Whether its connections are encrypted.
+    pub tls: bool,
 }
 
 /// Limits on clients.

@@ -5,6 +5,7 @@ use crate::config::{ClientLimits, EngineConfig};
 use crate::exchange::{self, After};
 use crate::io;
 use crate::timer::{Registration, Timer};
+use crate::transport::{self, Stream};
 use crate::worker::Worker;
 use observe::metrics::State;
 use plugin::Client;
@@ -34,7 +35,7 @@ pub(crate) struct Link<'c> {
     pub(crate) worker: &'c Worker,
     /// The configuration that the exchange began with.
     pub(crate) config: &'c EngineConfig,
-    pub(crate) stream: &'c mut TcpStream,
+    pub(crate) stream: &'c mut Stream,
     pub(crate) client: &'c Client,
     pub(crate) timer: &'c Timer,
     /// `X-Real-IP`, `X-Forwarded-For` and `X-Forwarded-Proto` lines, the same for every request of the connection.
@@ -45,18 +46,50 @@ pub(crate) struct Link<'c> {
     pub(crate) number: u64,
 }
 
-/// Serves a connection to its end.
-pub(crate) async fn serve(worker: Rc<Worker>, mut stream: TcpStream, client: Client) {
-    let open = Open::new(&worker);
-    // Heads and small bodies leave in one write each; waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    let registration = worker.timers.register();
-    let timer = &registration.timer;
+/// Serves an encrypted connection to its end. A task of its own kind, so that those in the clear don't carry the size
+/// of a handshake with them.
+pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client: Client) {
+    // A listener is there only with what it needs, but a reload may have taken that away.
+    let Some(server) = worker.config().tls.clone() else { return };
+    let session = {
+        let open = Open::new(&worker);
+        let _ = stream.set_nodelay(true);
+        let registration = worker.timers.register();
+        attach(&registration.timer).await;
+        registration.timer.arm(worker.clock.deadline_ms(worker.config().client.header_timeout));
+        let session = transport::accept(stream, &server, || worker.snapshot(), &registration.timer).await;
+        drop(open);
+        session
+    };
+    match session {
+        Ok((stream, peer)) => {
+            client.tls = Some(Box::new(peer));
+            serve(worker, Stream::Tls(stream), client).await;
+        }
+        // As in APISIX: a name without a certificate is more often the operator's mistake than the client's.
+        Err(reason) => tracing::error!(client = %client.addr, "TLS handshake: {reason}"),
+    }
+}
+
+/// Has the timer wake the task that this runs in.
+async fn attach(timer: &Timer) {
     poll_fn(|cx| {
         timer.attach(cx);
         Poll::Ready(())
     })
     .await;
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) {
+    let open = Open::new(&worker);
+    // Heads and small bodies leave in one write each; waiting to fill a packet would only delay them.
+    if let Stream::Plain(stream) = &stream {
+        let _ = stream.set_nodelay(true);
+    }
+    let registration = worker.timers.register();
+    let timer = &registration.timer;
+    attach(timer).await;
     let forwarded = exchange::forwarded_lines(&client);
     let mut config = worker.config();
     let mut trusted = config.trusts(client.ip());
@@ -120,7 +153,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: TcpStream, client: Cli
 async fn first_bytes(
     worker: &Worker,
     limits: &ClientLimits,
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     timer: &Timer,
     fresh: bool,
 ) -> Option<Box<Scratch>> {
@@ -191,7 +224,7 @@ async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
 }
 
 /// Closes a connection whose peer may still be sending: what it sends is read and thrown away for a moment.
-async fn linger(worker: &Worker, stream: &mut TcpStream, timer: &Timer, scratch: &mut Scratch) {
+async fn linger(worker: &Worker, stream: &mut Stream, timer: &Timer, scratch: &mut Scratch) {
     if io::shutdown(stream).await.is_err() {
         return;
     }

@@ -1,12 +1,12 @@
 //! Starting and stopping the workers.
 
 use crate::config::EngineConfig;
-use crate::listen::{self, BindError};
+use crate::listen::{self, BindError, Listener};
 use crate::upstream::Resolver;
 use crate::worker::{self, Order, Phase};
 use observe::Metrics;
 use snapshot::Published;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Context {
 #[derive(Debug)]
 pub struct Bound {
     config: Arc<EngineConfig>,
-    listeners: Vec<Vec<TcpListener>>,
+    listeners: Vec<Vec<Listener>>,
 }
 
 /// A running engine.
@@ -55,7 +55,7 @@ impl Bound {
             .first()
             .into_iter()
             .flatten()
-            .filter_map(|listener| listener.local_addr().ok())
+            .filter_map(|listener| listener.socket.local_addr().ok())
             .collect()
     }
 

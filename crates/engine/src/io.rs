@@ -6,7 +6,6 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 /// Reads what is there, at least one byte; 0 at the end of the stream.
 ///
@@ -27,20 +26,7 @@ pub(crate) async fn read<R: AsyncRead + Unpin>(
     .await
 }
 
-/// Sends at once what the socket takes of `bytes`: how many that are, 0 when it takes none now. No future is made, and
-/// no waker stored, for the writes that need no wait, which are nearly all.
-///
-/// # Errors
-/// The stream's.
-#[inline]
-pub(crate) fn send_now(to: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    match to.try_write(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        result => result,
-    }
-}
-
-/// Writes all of `bytes`.
+/// Writes all of `bytes`, to the socket.
 ///
 /// # Errors
 /// The stream's, and `TimedOut` when the deadline passes first.
@@ -59,7 +45,11 @@ pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
                 Poll::Pending => return pending(timer),
             }
         }
-        Poll::Ready(Ok(()))
+        // What is encrypted may wait in the session's buffer.
+        match Pin::new(&mut *to).poll_flush(cx) {
+            Poll::Pending => pending(timer),
+            flushed => flushed,
+        }
     })
     .await
 }

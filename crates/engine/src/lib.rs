@@ -16,6 +16,7 @@ mod merged;
 mod port_owner;
 mod sys;
 mod timer;
+mod transport;
 mod upstream;
 mod worker;
 

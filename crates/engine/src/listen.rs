@@ -9,6 +9,14 @@ use std::net::{SocketAddr, TcpListener};
 /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
+/// A socket that connections are accepted on.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    /// Whether its connections are encrypted.
+    pub(crate) tls: bool,
+}
+
 /// Why an address can't be served.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {reason}")]
@@ -23,9 +31,9 @@ pub struct BindError {
 ///
 /// # Errors
 /// The first address that can't be had; sockets bound before are closed again.
-pub(crate) fn bind(addresses: &[Listen], count: usize) -> Result<Vec<Vec<TcpListener>>, BindError> {
-    let mut workers: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();
-    for &Listen { address: wanted, optional } in addresses {
+pub(crate) fn bind(addresses: &[Listen], count: usize) -> Result<Vec<Vec<Listener>>, BindError> {
+    let mut workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
+    for &Listen { address: wanted, optional, tls } in addresses {
         let refuse = |error: io::Error| BindError { address: wanted, reason: describe(wanted, &error) };
         // SO_REUSEPORT would let two gateways share a port without a word; a socket without it finds out.
         let probe = match socket(wanted, false) {
@@ -41,7 +49,7 @@ pub(crate) fn bind(addresses: &[Listen], count: usize) -> Result<Vec<Vec<TcpList
         for listeners in &mut workers {
             let socket = socket(address, true).map_err(refuse)?;
             socket.listen(BACKLOG).map_err(refuse)?;
-            listeners.push(socket.into());
+            listeners.push(Listener { socket: socket.into(), tls });
         }
     }
     Ok(workers)
@@ -82,14 +90,14 @@ mod tests {
     use super::*;
 
     fn listen(address: SocketAddr) -> Listen {
-        Listen { address, optional: false }
+        Listen { address, optional: false, tls: false }
     }
 
     #[test]
     fn a_port_in_use_is_named_even_if_shared() {
         let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], 2).expect("a free port");
-        let address = first[0][0].local_addr().expect("bound");
-        assert_eq!(first[1][0].local_addr().expect("bound"), address);
+        let address = first[0][0].socket.local_addr().expect("bound");
+        assert_eq!(first[1][0].socket.local_addr().expect("bound"), address);
         let error = bind(&[listen(address)], 1).expect_err("taken");
         assert!(error.reason.contains(&address.port().to_string()), "{error}");
         assert!(error.reason.contains(&std::process::id().to_string()), "{error}");

@@ -5,15 +5,16 @@ use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::connection;
 use crate::handle::Context;
+use crate::listen::Listener;
 use crate::merged::MergedChains;
 use crate::sys::Ticker;
 use crate::timer::{TICK, Timers};
+use crate::transport::Stream;
 use crate::upstream::{Resolver, Upstreams};
 use plugin::Client;
 use snapshot::{Reader, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(crate) struct Start {
     pub(crate) config: Arc<EngineConfig>,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     pub(crate) context: Context,
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<Listener>,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) resolver: Resolver,
 }
@@ -82,7 +83,7 @@ impl Worker {
         let clock = Clock::new(&config.server);
         Some(Self {
             clock,
-            upstreams: Upstreams::new(resolver, config.keepalive, token.index() as u64),
+            upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
             token,
             shows_upstream_status: Cell::new(config.show_upstream_status),
@@ -113,7 +114,7 @@ impl Worker {
         // What was written for the log before belongs there.
         self.flush_log();
         self.clock.set_server(&config.server);
-        self.upstreams.keep_alive(config.keepalive);
+        self.upstreams.reconfigure(config);
         self.shows_upstream_status.set(config.show_upstream_status);
         *self.config.borrow_mut() = Rc::new(config.clone());
     }
@@ -175,9 +176,9 @@ async fn serve(start: Start) -> io::Result<()> {
         Worker::new(&config, context, resolver).ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new(worker);
     let mut accepting = Vec::new();
-    for listener in listeners {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        accepting.push(tokio::task::spawn_local(accept(Rc::clone(&worker), listener)));
+    for Listener { socket, tls } in listeners {
+        let socket = tokio::net::TcpListener::from_std(socket)?;
+        accepting.push(tokio::task::spawn_local(accept(Rc::clone(&worker), socket, tls)));
     }
     let mut ends_at_ms = None;
     loop {
@@ -217,7 +218,7 @@ async fn serve(start: Start) -> io::Result<()> {
     Ok(())
 }
 
-async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener) {
+async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, tls: bool) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -228,7 +229,7 @@ async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener) {
                 }
                 // Fails only for a connection that is gone already.
                 let Ok(local) = stream.local_addr() else { continue };
-                start_connection(&worker, stream, Client::new(peer, local, worker.next_serial()));
+                start_connection(&worker, stream, tls, Client::new(peer, local, worker.next_serial()));
             }
             Err(error) => {
                 // Out of descriptors, most likely: the next tick may find some free.
@@ -240,6 +241,11 @@ async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener) {
     }
 }
 
-fn start_connection(worker: &Rc<Worker>, stream: TcpStream, client: Client) {
-    drop(tokio::task::spawn_local(connection::serve(Rc::clone(worker), stream, client)));
+fn start_connection(worker: &Rc<Worker>, stream: TcpStream, tls: bool, client: Client) {
+    let worker = Rc::clone(worker);
+    drop(if tls {
+        tokio::task::spawn_local(connection::serve_tls(worker, stream, client))
+    } else {
+        tokio::task::spawn_local(connection::serve(worker, Stream::Plain(stream), client))
+    });
 }

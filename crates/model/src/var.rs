@@ -105,6 +105,10 @@ pub enum Var {
     Cookie(String),
     /// `post_arg_NAME`: a form field of the body
     PostArg(String),
+    /// `https`: `on`, or absent
+    Https,
+    /// `ssl_NAME`: the encrypted connection
+    Ssl(SslVar),
     /// Anything else: a variable that a plugin may have set for this request.
     Custom(String),
 }
@@ -158,13 +162,16 @@ impl Var {
             "pid" => Self::Pid,
             "connection" => Self::Connection,
             "connection_requests" => Self::ConnectionRequests,
+            "https" => Self::Https,
             _ => Self::parse_prefixed(name),
         }
     }
 
     fn parse_prefixed(name: &str) -> Self {
         let dashed = |rest: &str| rest.to_ascii_lowercase().replace('_', "-");
-        if let Some(rest) = name.strip_prefix("arg_") {
+        if let Some(known) = SslVar::parse(name) {
+            Self::Ssl(known)
+        } else if let Some(rest) = name.strip_prefix("arg_") {
             Self::Arg(rest.to_owned())
         } else if let Some(rest) = name.strip_prefix("http_") {
             Self::Http(dashed(rest))
@@ -177,6 +184,52 @@ impl Var {
         } else {
             Self::Custom(name.to_owned())
         }
+    }
+}
+
+/// A variable of an encrypted connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SslVar {
+    /// `ssl_server_name`: asked for by the client
+    ServerName,
+    /// `ssl_protocol`: `TLSv1.3`
+    Protocol,
+    /// `ssl_cipher`
+    Cipher,
+    /// `ssl_session_reused`: `r` or `.`
+    SessionReused,
+    /// `ssl_client_verify`: `SUCCESS`, `NONE` or `FAILED:reason`
+    ClientVerify,
+    /// `ssl_client_s_dn`
+    ClientSubject,
+    /// `ssl_client_i_dn`
+    ClientIssuer,
+    /// `ssl_client_serial`
+    ClientSerial,
+    /// `ssl_client_fingerprint`: SHA-1
+    ClientFingerprint,
+    /// `ssl_client_raw_cert`: PEM
+    ClientRawCert,
+    /// `ssl_client_escaped_cert`: PEM, percent-encoded
+    ClientEscapedCert,
+}
+
+impl SslVar {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "ssl_server_name" => Self::ServerName,
+            "ssl_protocol" => Self::Protocol,
+            "ssl_cipher" => Self::Cipher,
+            "ssl_session_reused" => Self::SessionReused,
+            "ssl_client_verify" => Self::ClientVerify,
+            "ssl_client_s_dn" => Self::ClientSubject,
+            "ssl_client_i_dn" => Self::ClientIssuer,
+            "ssl_client_serial" => Self::ClientSerial,
+            "ssl_client_fingerprint" => Self::ClientFingerprint,
+            "ssl_client_raw_cert" => Self::ClientRawCert,
+            "ssl_client_escaped_cert" => Self::ClientEscapedCert,
+            _ => return None,
+        })
     }
 }
 

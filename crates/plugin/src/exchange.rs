@@ -92,8 +92,8 @@ pub struct Client {
     pub ip_text: String,
     /// The address the connection was accepted on.
     pub local: SocketAddr,
-    /// Whether the connection is encrypted.
-    pub tls: bool,
+    /// What is known of it where the connection is encrypted.
+    pub tls: Option<Box<tls::Peer>>,
     /// Serial number: `$connection`.
     pub serial: u64,
 }
@@ -104,7 +104,7 @@ impl Client {
     pub fn new(addr: SocketAddr, local: SocketAddr, serial: u64) -> Self {
         // An IPv4 peer of a dual-stack listener is shown as IPv4.
         let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-        Self { addr, ip_text: addr.ip().to_string(), local, tls: false, serial }
+        Self { addr, ip_text: addr.ip().to_string(), local, tls: None, serial }
     }
 
     /// The peer's IP address.
@@ -116,7 +116,7 @@ impl Client {
     /// `$scheme`.
     #[must_use]
     pub fn scheme(&self) -> &'static str {
-        if self.tls { "https" } else { "http" }
+        if self.tls.is_some() { "https" } else { "http" }
     }
 }
 

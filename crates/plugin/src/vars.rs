@@ -1,7 +1,7 @@
 //! The values of variables, read from an exchange.
 
 use crate::Exchange;
-use model::var::{Var, VarSource};
+use model::var::{SslVar, Var, VarSource};
 use router::RequestFacts;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -78,6 +78,8 @@ impl Exchange<'_> {
             Var::ServerAddr => Some(Cow::Owned(self.client.local.ip().to_string().into_bytes())),
             Var::ServerPort => Some(number(u64::from(self.client.local.port()))),
             Var::Scheme => text(self.client.scheme()),
+            Var::Https => self.client.tls.as_ref().map(|_| Cow::Borrowed(&b"on"[..])),
+            Var::Ssl(var) => ssl_var(*var, self.client.tls.as_deref()?),
             Var::Connection => Some(number(self.client.serial)),
             Var::RequestMethod => Some(Cow::Borrowed(request.method())),
             Var::Uri => Some(Cow::Borrowed(&request.path)),
@@ -119,6 +121,39 @@ impl Exchange<'_> {
         let request = mix(connection.wrapping_add(self.timing.request_number));
         u128::from(connection) << 64 | u128::from(request)
     }
+}
+
+/// A variable of the encrypted connection; one about a certificate is absent where the client has shown none.
+fn ssl_var(var: SslVar, peer: &tls::Peer) -> Option<Cow<'_, [u8]>> {
+    let owned = |text: Option<String>| text.map(|text| Cow::Owned(text.into_bytes()));
+    match var {
+        SslVar::ServerName => text(&peer.server_name),
+        SslVar::Protocol => text(peer.protocol),
+        SslVar::Cipher => text(peer.cipher),
+        SslVar::SessionReused => text(if peer.resumed { "r" } else { "." }),
+        SslVar::ClientVerify => Some(match peer.verdict.text() {
+            Cow::Borrowed(verdict) => Cow::Borrowed(verdict.as_bytes()),
+            Cow::Owned(verdict) => Cow::Owned(verdict.into_bytes()),
+        }),
+        SslVar::ClientSubject => owned(peer.subject()),
+        SslVar::ClientIssuer => owned(peer.issuer()),
+        SslVar::ClientSerial => owned(peer.serial()),
+        SslVar::ClientFingerprint => owned(peer.fingerprint()),
+        SslVar::ClientRawCert => owned(peer.pem()),
+        SslVar::ClientEscapedCert => owned(peer.pem().map(|pem| percent(&pem))),
+    }
+}
+
+/// Percent-encodes all but the unreserved characters (RFC 3986 section 2.3).
+fn percent(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }
 
 /// Spreads the bits of a number over all of another (the finaliser of SplitMix64): a bijection.

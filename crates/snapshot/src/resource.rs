@@ -3,7 +3,7 @@
 
 use crate::fingerprint::fingerprint;
 use crate::metadata::Metadata;
-use crate::{Timeouts, Upstream, reuse};
+use crate::{Timeouts, Upstream, reuse, ssl};
 use model::{ConfigError, Id, Kind, PluginMap};
 use plugin::{CompiledCredential, CompiledPlugin, Parent, PluginDef, Registry};
 use router::Conditions;
@@ -38,6 +38,7 @@ pub(crate) enum Form {
     Consumer(ConsumerForm),
     Credential(CredentialForm),
     ConsumerGroup,
+    Ssl(tls::Entry),
 }
 
 /// A route without what it takes from other resources.
@@ -145,8 +146,8 @@ impl Reference {
 impl Compiler<'_> {
     /// Whether the snapshot is made of resources of this kind.
     pub(crate) fn takes(kind: Kind) -> bool {
-        use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Upstream};
-        matches!(kind, Route | Service | Upstream | PluginConfig | GlobalRule)
+        use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Ssl, Upstream};
+        matches!(kind, Route | Service | Upstream | PluginConfig | GlobalRule | Ssl)
             || matches!(kind, Consumer | Credential | ConsumerGroup)
     }
 
@@ -175,6 +176,10 @@ impl Compiler<'_> {
                 let mut draft = Draft::default();
                 draft.plugins(self, &written.plugins);
                 draft.finish(value, Form::GlobalRule)
+            }
+            Kind::Ssl => {
+                let written = read::<model::resource::Ssl>(kind, value)?;
+                Draft::default().finish(value, Form::Ssl(ssl::compile(self.key, &written)?))
             }
             Kind::Consumer => self.consumer(value),
             Kind::Credential => self.credential(value),

@@ -4,7 +4,9 @@ use balance::Algorithm;
 use model::ConfigError;
 use model::resource::{HashOn, KeepalivePool, PassHost, Scheme, Timeout};
 use model::var::{Template, Var};
+use serde_json::Value;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An upstream, compiled. Immutable: a change makes another one.
@@ -33,6 +35,19 @@ pub struct Upstream {
     pub timeouts: Timeouts,
     /// Idle connections to keep; `None`: the gateway-wide setting.
     pub keepalive: Option<Keepalive>,
+    /// How encrypted connections are made; `None`: nothing is shown to the nodes and nothing asked of them.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// How encrypted connections to an upstream are made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UpstreamTls {
+    /// Whether the node's certificate must be valid for the name that it is asked for.
+    pub verify: bool,
+    /// The certificate shown to it.
+    pub identity: Option<Arc<tls::Identity>>,
+    /// The ssl resource whose certificate is shown, where none is given here.
+    pub client_cert_id: Option<String>,
 }
 
 /// One node.
@@ -119,6 +134,7 @@ impl Upstream {
             Timeouts::default()
         });
         let keepalive = written.keepalive_pool.and_then(|pool| Keepalive::compile(pool, &mut errors));
+        let tls = written.tls.as_ref().and_then(|tls| UpstreamTls::compile(tls, &mut errors));
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -137,7 +153,31 @@ impl Upstream {
             retry_timeout,
             timeouts,
             keepalive,
+            tls,
         })
+    }
+}
+
+impl UpstreamTls {
+    fn compile(written: &Value, errors: &mut Vec<ConfigError>) -> Option<Self> {
+        let text = |name: &str| written.get(name).and_then(Value::as_str);
+        let identity = match (text("client_cert"), text("client_key")) {
+            (Some(cert), Some(key)) => match tls::Identity::from_pem(cert, key) {
+                Ok(identity) => Some(Arc::new(identity)),
+                Err(error) => {
+                    errors.push(ConfigError::new("/tls/client_cert", error.to_string()));
+                    None
+                }
+            },
+            _ => None,
+        };
+        let client_cert_id = match written.get("client_cert_id") {
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(Value::Number(id)) => Some(id.to_string()),
+            _ => None,
+        };
+        let verify = written.get("verify").and_then(Value::as_bool).unwrap_or(false);
+        Some(Self { verify, identity, client_cert_id })
     }
 }
 

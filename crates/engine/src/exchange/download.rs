@@ -9,6 +9,7 @@ use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use crate::timer::Timer;
+use crate::transport::{ReadSide, WriteSide};
 use crate::upstream::Connection;
 use crate::worker::Worker;
 use plugin::{Exchange, ResponseSource, UpstreamResponse};
@@ -18,7 +19,6 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use wire::http1::{BodyDecoder, chunk_head};
 use wire::{BodyEvent, BodyLength, ResponseError};
 
@@ -43,10 +43,10 @@ pub(super) struct Ends<'e, 'c, 'u> {
     pub(super) worker: &'e Worker,
     pub(super) config: &'e EngineConfig,
     pub(super) timer: &'e Timer,
-    pub(super) client: &'e mut WriteHalf<'c>,
+    pub(super) client: &'e mut WriteSide<'c>,
     /// The client's other half, watched for its end while the upstream thinks; `None` while a body is read from it.
-    pub(super) watch: Option<&'e mut ReadHalf<'c>>,
-    pub(super) upstream: &'e mut ReadHalf<'u>,
+    pub(super) watch: Option<&'e mut ReadSide<'c>>,
+    pub(super) upstream: &'e mut ReadSide<'u>,
     pub(super) buffers: &'e Buffers,
     /// Whether the response's final head is on its way: from then on nothing else can be answered.
     pub(super) answering: &'e Cell<bool>,
@@ -141,14 +141,13 @@ impl Ends<'_, '_, '_> {
     /// to watch for.
     fn client_left(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else { return false };
-        let mut byte = [0u8; 1];
-        match watch.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+        match watch.poll_left(cx) {
             Poll::Pending => false,
-            Poll::Ready(Ok(count)) if count > 0 => {
+            Poll::Ready(true) => true,
+            Poll::Ready(false) => {
                 self.watch = None;
                 false
             }
-            Poll::Ready(_) => true,
         }
     }
 
@@ -316,7 +315,7 @@ impl BodyFlow {
                 io::write_both(ends.client, out, data, ends.timer).await.map_err(failed)?;
             } else {
                 out.extend_from_slice(data);
-                let sent = io::send_now(ends.client.as_ref(), out).map_err(failed)?;
+                let sent = ends.client.send_now(out).map_err(failed)?;
                 if sent < out.len() {
                     io::write_all(ends.client, &out[sent..], ends.timer).await.map_err(failed)?;
                 }

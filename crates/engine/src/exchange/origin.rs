@@ -29,7 +29,9 @@ pub(super) fn choose<'s>(
 ) -> Origin<'s> {
     match (route, &link.config.mount) {
         (Some(route), _) => match upstream(snapshot, route, exchange) {
-            Some(upstream) if upstream.scheme == Scheme::Http => Origin::Upstream(route, upstream),
+            Some(upstream) if matches!(upstream.scheme, Scheme::Http | Scheme::Https) => {
+                Origin::Upstream(route, upstream)
+            }
             // Written into the store by others: what is meant to be encrypted is not sent in the clear.
             Some(upstream) => {
                 tracing::error!(

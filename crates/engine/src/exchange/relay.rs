@@ -7,8 +7,9 @@ use super::{After, request_head, tunnel};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use crate::upstream::{AddrPool, Connection, State, Target, connect, pool_of};
+use crate::upstream::{AddrPool, Connection, State, Target, connect, pool_of, secure_pool};
 use balance::Outcome;
+use model::resource::Scheme;
 use plugin::Exchange;
 use snapshot::{HashKey, Route, Timeouts, Upstream};
 use std::borrow::Cow;
@@ -111,6 +112,13 @@ async fn attempt(
         Target::Addr(pool) => Rc::clone(pool),
         named => pool_of(&worker.upstreams, named, link.timer, worker.clock.now_ms()).await?,
     };
+    let pool = match state.upstream.scheme {
+        Scheme::Https => {
+            let host = request_head::host(job.exchange, &state.upstream, node);
+            secure_pool(&worker.upstreams, job.message.snapshot, &state.upstream, &pool, host)?
+        }
+        _ => pool,
+    };
     job.exchange.upstream.addr = Some(Rc::clone(&pool.text));
     job.exchange.upstream.ip_len = pool.ip_len;
     let upgrade = job.route.websocket && job.exchange.request.view.head.facts.upgrade;
@@ -197,7 +205,7 @@ async fn send_whole(
         return io::write_both(&mut connection.stream, head, whole, link.timer).await.map_err(failed);
     }
     head.extend_from_slice(whole);
-    let sent = io::send_now(&connection.stream, head).map_err(failed)?;
+    let sent = connection.stream.send_now(head).map_err(failed)?;
     if sent < head.len() {
         io::write_all(&mut connection.stream, &head[sent..], link.timer).await.map_err(failed)?;
     }

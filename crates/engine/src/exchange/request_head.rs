@@ -54,6 +54,20 @@ pub(super) fn write(
     out.extend_from_slice(b"\r\n");
 }
 
+/// The value of `Host` towards `node`.
+pub(super) fn host<'x>(exchange: &'x Exchange<'_>, upstream: &'x Upstream, node: &'x NodeState) -> &'x [u8] {
+    let request = &exchange.request;
+    if let Some(host) = request.edits.as_ref().and_then(|edits| edits.host.as_deref()) {
+        return host;
+    }
+    let own = request.view.head.authority.get(request.view.bytes);
+    match (upstream.pass_host, &upstream.upstream_host) {
+        (PassHost::Rewrite, Some(host)) => host.as_bytes(),
+        (PassHost::Pass, _) if !own.is_empty() => own,
+        _ => node.authority.as_bytes(),
+    }
+}
+
 /// Writes the value of `Host`; says which it is where it is not the client's own.
 fn write_host(
     exchange: &Exchange<'_>,

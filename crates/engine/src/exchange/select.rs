@@ -20,6 +20,9 @@ pub(super) fn route<'s>(
     if body.too_large() {
         return Err(Reply::status(413));
     }
+    if let Some(peer) = &link.client.tls {
+        admit(peer, snapshot, exchange)?;
+    }
     if mounted(link, exchange) {
         return Ok(None);
     }
@@ -35,6 +38,20 @@ pub(super) fn route<'s>(
         }
         None => Err(Reply::error(404, "404 Route Not Found")),
     }
+}
+
+/// Refuses a request that its client, or the name by which it came, does not entitle it to.
+#[inline(never)]
+fn admit(peer: &tls::Peer, snapshot: &Snapshot, exchange: &Exchange<'_>) -> Result<(), Reply> {
+    if !peer.site.asks_clients() && !snapshot.tls.ask_clients() {
+        return Ok(());
+    }
+    let host = std::str::from_utf8(&exchange.request.host).unwrap_or_default();
+    let wanted = snapshot.tls.find(host).map(|site| &**site);
+    peer.admits(host, &exchange.request.path, wanted).map_err(|why| {
+        tracing::error!(client = %exchange.client.addr, "{why}");
+        Reply::status(400)
+    })
 }
 
 /// Whether the request is for the API that the process itself serves on the data port, and the client may see it.

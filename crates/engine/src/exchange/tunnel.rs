@@ -3,14 +3,14 @@
 use crate::buffers::Buffers;
 use crate::io;
 use crate::timer::Timer;
+use crate::transport::Stream;
 use std::cell::Cell;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 /// The two ends of a tunnel.
 pub(super) struct Sides<'t> {
-    pub(super) client: &'t mut TcpStream,
-    pub(super) upstream: &'t mut TcpStream,
+    pub(super) client: &'t mut Stream,
+    pub(super) upstream: &'t mut Stream,
 }
 
 /// Copies both ways until both sides have ended, one has failed, or neither has sent anything for a while. `ahead` is

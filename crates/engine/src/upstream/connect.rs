@@ -1,18 +1,19 @@
 //! A connection to a node: an idle one, or a new one.
 
 use super::{AddrPool, Target, Upstreams};
+use crate::transport::{self, Stream};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::timer::Timer;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 
 /// A connection to an upstream node. Kept boxed: it changes hands several times per request.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     /// Requests it has carried.
     pub(crate) requests: u64,
     /// Whether it has carried one before: then its end may have been under way when it was taken.
@@ -53,5 +54,13 @@ pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Box<Connec
     .await?;
     // As on the client's side: each write is a whole head or all there is of a body.
     let _ = stream.set_nodelay(true);
+    let stream = match &pool.secure {
+        None => Stream::Plain(stream),
+        // Large, and rare: not part of every connection's state.
+        Some(secure) => {
+            let session = transport::connect(stream, &secure.config, &secure.session.name, timer);
+            Stream::Tls(Box::pin(session).await?)
+        }
+    };
     Ok(Box::new(Connection { stream, requests: 0, reused: false }))
 }

@@ -3,12 +3,16 @@
 mod connect;
 mod pool;
 mod resolve;
+mod secure;
 
 pub(crate) use connect::{Connection, connect, pool_of};
 pub(crate) use pool::{AddrPool, Pools};
+pub(crate) use secure::pool as secure_pool;
 pub(crate) use resolve::{Names, Resolver};
 
+use crate::config::EngineConfig;
 use balance::{Balancer, Outcome, Pick};
+use secure::Configs;
 use snapshot::{Keepalive, NodeHost, Upstream};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,6 +27,9 @@ pub(crate) struct Upstreams {
     pub(crate) names: Names,
     /// Of upstreams that have no setting of their own.
     keepalive: Cell<Keepalive>,
+    /// What TLS is spoken.
+    tls: RefCell<Arc<tls::Upstreams>>,
+    configs: Configs,
     /// Differs between workers, so that they don't all start with the same node.
     seed: u64,
 }
@@ -50,12 +57,14 @@ pub(crate) enum Target {
 }
 
 impl Upstreams {
-    pub(crate) fn new(resolver: Resolver, keepalive: Keepalive, seed: u64) -> Self {
+    pub(crate) fn new(resolver: Resolver, config: &EngineConfig, seed: u64) -> Self {
         Self {
             states: RefCell::default(),
             pools: Pools::default(),
             names: Names::new(resolver),
-            keepalive: Cell::new(keepalive),
+            keepalive: Cell::new(config.keepalive),
+            tls: RefCell::new(Arc::clone(&config.upstream_tls)),
+            configs: Configs::default(),
             seed,
         }
     }
@@ -85,7 +94,7 @@ impl Upstreams {
         let balancer = Balancer::new(upstream.algorithm, &balanced, self.seed);
         let nodes = upstream.nodes.iter().map(|node| {
             let target = match &node.host {
-                NodeHost::Ip(ip) => Target::Addr(self.pools.at((*ip, node.port).into(), keepalive)),
+                NodeHost::Ip(ip) => Target::Addr(self.pools.at((*ip, node.port).into(), keepalive, None)),
                 NodeHost::Name(name) => Target::Name { name: name.clone(), port: node.port, keepalive },
             };
             NodeState { authority: (*node.authority).into(), target }
@@ -93,10 +102,12 @@ impl Upstreams {
         State { upstream: Arc::clone(upstream), nodes: nodes.collect(), balancer: RefCell::new(balancer) }
     }
 
-    /// Keeps connections by these rules from now on, where an upstream has none of its own. Those that idle in pools of
-    /// the rules before stay there until they are too old.
-    pub(crate) fn keep_alive(&self, keepalive: Keepalive) {
-        if self.keepalive.replace(keepalive) != keepalive {
+    /// Keeps connections by the rules of `config` from now on, where an upstream has none of its own. Those that idle
+    /// in pools of the rules before stay there until they are too old. New connections trust whom `config` trusts.
+    pub(crate) fn reconfigure(&self, config: &EngineConfig) {
+        *self.tls.borrow_mut() = Arc::clone(&config.upstream_tls);
+        self.configs.clear();
+        if self.keepalive.replace(config.keepalive) != config.keepalive {
             // Made anew with the next request; balancing starts from the beginning.
             self.states.borrow_mut().retain(|_, state| state.upstream.keepalive.is_some());
         }
@@ -104,12 +115,17 @@ impl Upstreams {
 
     /// The pool of one resolved address.
     pub(crate) fn pool(&self, address: std::net::SocketAddr, keepalive: Keepalive) -> Rc<AddrPool> {
-        self.pools.at(address, keepalive)
+        self.pools.at(address, keepalive, None)
+    }
+
+    fn tls(&self) -> Arc<tls::Upstreams> {
+        Arc::clone(&self.tls.borrow())
     }
 
     /// Lets go of what is no longer used. Called with every tick.
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.pools.sweep(now_ms);
+        self.configs.sweep();
         // Only this worker's own count left: no snapshot in use has the upstream any more.
         self.states
             .borrow_mut()

@@ -5,22 +5,25 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use tokio::net::TcpStream;
 
+use super::secure::{Secure, Session};
 use super::Connection;
 
 /// How often idle connections are looked at.
 const SWEEP_MS: u64 = 1000;
 
+/// Pools of one worker: as many addresses and names as 64 upstreams of 64 nodes have.
+const POOLS_MAX: usize = 4096;
+
 /// All pools of a worker.
 #[derive(Default)]
 pub(crate) struct Pools {
-    by_address: RefCell<HashMap<(SocketAddr, KeepaliveKey), Rc<AddrPool>>>,
+    by_address: RefCell<HashMap<PoolKey, Rc<AddrPool>>>,
     swept_ms: std::cell::Cell<u64>,
 }
 
 /// Pools with different settings are different pools.
-type KeepaliveKey = (u32, Option<u128>, u64);
+type PoolKey = (SocketAddr, (u32, Option<u128>, u64), Option<Session>);
 
 /// The idle connections to one address.
 pub(crate) struct AddrPool {
@@ -30,6 +33,8 @@ pub(crate) struct AddrPool {
     /// Length of the part before the port.
     pub(crate) ip_len: usize,
     pub(crate) keepalive: Keepalive,
+    /// How its connections are encrypted; `None`: not at all.
+    pub(crate) secure: Option<Secure>,
     /// Longest idle first.
     idle: RefCell<Vec<Idle>>,
 }
@@ -40,11 +45,15 @@ struct Idle {
 }
 
 impl Pools {
-    /// The pool of `address` under these settings.
-    pub(crate) fn at(&self, address: SocketAddr, keepalive: Keepalive) -> Rc<AddrPool> {
+    /// The pool of `address` under these settings; its connections are encrypted where `secure` says how.
+    pub(crate) fn at(&self, address: SocketAddr, keepalive: Keepalive, secure: Option<Secure>) -> Rc<AddrPool> {
         let key = (keepalive.size, keepalive.idle_timeout.map(|t| t.as_millis()), keepalive.requests);
+        let session = secure.as_ref().map(|secure| secure.session.clone());
         let mut pools = self.by_address.borrow_mut();
-        Rc::clone(pools.entry((address, key)).or_insert_with(|| Rc::new(AddrPool::new(address, keepalive))))
+        // Clients may choose the name; who makes up names without end gets connections that nobody keeps.
+        let keepalive = if pools.len() < POOLS_MAX { keepalive } else { Keepalive { size: 0, ..keepalive } };
+        let make = || Rc::new(AddrPool::new(address, keepalive, secure));
+        Rc::clone(pools.entry((address, key, session)).or_insert_with(make))
     }
 
     /// Closes connections that idled too long or that the other side closed, and forgets pools that nobody uses.
@@ -61,10 +70,10 @@ impl Pools {
 }
 
 impl AddrPool {
-    fn new(address: SocketAddr, keepalive: Keepalive) -> Self {
+    fn new(address: SocketAddr, keepalive: Keepalive, secure: Option<Secure>) -> Self {
         let text = address.to_string();
         let ip_len = text.rfind(':').unwrap_or(text.len());
-        Self { address, text: text.into(), ip_len, keepalive, idle: RefCell::default() }
+        Self { address, text: text.into(), ip_len, keepalive, secure, idle: RefCell::default() }
     }
 
     /// An idle connection that is still open, if there is one.
@@ -73,7 +82,7 @@ impl AddrPool {
         loop {
             let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
             // Readable while idle: the other side closed it, or speaks out of turn.
-            if is_quiet(&connection.stream) {
+            if connection.stream.is_quiet() {
                 connection.reused = true;
                 return Some(connection);
             }
@@ -101,14 +110,7 @@ impl AddrPool {
             self.keepalive.idle_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         self.idle.borrow_mut().retain(|idle| {
             let fresh = limit_ms.is_none_or(|limit| now_ms.saturating_sub(idle.since_ms) < limit);
-            fresh && is_quiet(&idle.connection.stream)
+            fresh && idle.connection.stream.is_quiet()
         });
     }
-}
-
-/// Whether nothing has come on a connection since its last response. A look at the readiness that the event loop
-/// noted; a system call only where it noted some.
-#[inline]
-fn is_quiet(stream: &TcpStream) -> bool {
-    stream.try_read(&mut [0u8; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }

@@ -1,0 +1,186 @@
+//! A connection's bytes, in the clear or encrypted. The clear comes first everywhere: it is the case that is counted in
+//! instructions, and costs no more than one branch.
+
+mod handshake;
+mod tls;
+
+pub(crate) use handshake::{accept, connect};
+pub(crate) use tls::TlsStream;
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream>),
+}
+
+/// What a connection sends us.
+pub(crate) enum ReadSide<'s> {
+    Plain(ReadHalf<'s>),
+    Tls(&'s TlsStream),
+}
+
+/// What we send on a connection.
+pub(crate) enum WriteSide<'s> {
+    Plain(WriteHalf<'s>),
+    Tls(&'s TlsStream),
+}
+
+impl Stream {
+    /// Both directions at once.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (ReadSide<'_>, WriteSide<'_>) {
+        match self {
+            Self::Plain(stream) => {
+                let (read, write) = stream.split();
+                (ReadSide::Plain(read), WriteSide::Plain(write))
+            }
+            Self::Tls(stream) => (ReadSide::Tls(stream), WriteSide::Tls(stream)),
+        }
+    }
+
+    /// Sends at once what the socket takes of `bytes`: how many that are, 0 when it takes none now, or when they are to
+    /// be encrypted first. No future is made, and no waker stored, for the writes that need no wait, which are nearly
+    /// all.
+    ///
+    /// # Errors
+    /// The stream's.
+    #[inline]
+    pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => send_now(stream, bytes),
+            Self::Tls(_) => Ok(0),
+        }
+    }
+
+    /// Whether nothing has come on an idle connection since its last message. A look at the readiness that the event
+    /// loop noted; a system call only where it noted some.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream
+                .try_read(&mut [0u8; 1])
+                .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock),
+            Self::Tls(stream) => stream.is_quiet(),
+        }
+    }
+}
+
+impl ReadSide<'_> {
+    /// Whether the other side has ended its stream: `None` while nothing has come, `Some(false)` when bytes wait.
+    pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        match self {
+            Self::Plain(half) => {
+                let mut byte = [0u8; 1];
+                half.poll_peek(cx, &mut ReadBuf::new(&mut byte)).map(|peeked| !peeked.is_ok_and(|count| count > 0))
+            }
+            Self::Tls(stream) => stream.poll_left(cx),
+        }
+    }
+}
+
+impl WriteSide<'_> {
+    /// [`Stream::send_now`] on this side.
+    ///
+    /// # Errors
+    /// The stream's.
+    #[inline]
+    pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(half) => send_now(half.as_ref(), bytes),
+            Self::Tls(_) => Ok(0),
+        }
+    }
+}
+
+#[inline]
+fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    match stream.try_write(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        result => result,
+    }
+}
+
+impl AsyncRead for Stream {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Tls(stream) => stream.poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncRead for ReadSide<'_> {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(half) => Pin::new(half).poll_read(cx, into),
+            Self::Tls(stream) => stream.poll_read(cx, into),
+        }
+    }
+}
+
+/// The same for the whole connection and for its sending side.
+macro_rules! write_as {
+    ($name:ty) => {
+        impl AsyncWrite for $name {
+            #[inline]
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+                match self.get_mut() {
+                    Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+                    Self::Tls(stream) => stream.poll_write(cx, &[io::IoSlice::new(bytes)]),
+                }
+            }
+
+            #[inline]
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                slices: &[io::IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                match self.get_mut() {
+                    Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+                    Self::Tls(stream) => stream.poll_write(cx, slices),
+                }
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            #[inline]
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    Self::Plain(_) => Poll::Ready(Ok(())),
+                    Self::Tls(stream) => stream.poll_flush(cx),
+                }
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+                    Self::Tls(stream) => stream.poll_shutdown(cx),
+                }
+            }
+        }
+    };
+}
+
+write_as!(Stream);
+write_as!(WriteSide<'_>);
