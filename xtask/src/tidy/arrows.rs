@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["router", "balance", "observe", "tls"],
     &["plugin", "store", "cache", "files", "secrets"],
     &["plugins", "snapshot", "lua"],
-    &["engine", "admin", "bench"],
+    &["engine", "admin", "bench", "import"],
     &["gateway"],
 ];
 

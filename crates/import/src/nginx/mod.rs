@@ -1,0 +1,115 @@
+//! nginx.conf.
+//!
+//! [`translate`] reads a configuration with its includes and gives what Tidegate needs to do the same: settings for
+//! `config.yaml`, routes with what they lead to, and certificates.
+
+mod location;
+mod main_block;
+mod scope;
+mod server;
+mod tree;
+mod units;
+mod upstream;
+
+pub use tree::SyntaxError;
+
+use crate::{Note, Translation, Verdict};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use tree::Directive;
+
+/// Translates an nginx configuration.
+///
+/// # Errors
+/// The first mistake of the language, or a file that can't be read. What is understood and can't be translated is no
+/// error: it is among the [`Translation::notes`].
+pub fn translate(path: &Path) -> Result<Translation, SyntaxError> {
+    let directives = tree::read(path)?;
+    let folder = std::path::absolute(path)
+        .ok()
+        .and_then(|path| path.parent().map(|folder| folder.to_string_lossy().into_owned()))
+        .unwrap_or_default();
+    let mut out = Out { folder, ..Out::default() };
+    main_block::translate(&mut out, &directives);
+    Ok(out.finish())
+}
+
+/// The translation in the making.
+#[derive(Default)]
+struct Out {
+    /// Where relative paths start.
+    folder: String,
+    config: Map<String, Value>,
+    routes: Vec<Value>,
+    ssls: Vec<Value>,
+    notes: Vec<Note>,
+}
+
+impl Out {
+    fn note(&mut self, directive: &Directive, verdict: Verdict, reason: impl Into<String>) {
+        self.notes.push(Note {
+            file: directive.place.file.to_path_buf(),
+            line: directive.place.line,
+            column: directive.place.column,
+            directive: directive.text(),
+            verdict,
+            reason: reason.into(),
+        });
+    }
+
+    fn refuse(&mut self, directive: &Directive, reason: impl Into<String>) {
+        self.note(directive, Verdict::Refused, reason);
+    }
+
+    fn taken(&mut self, directive: &Directive, into: &str) {
+        self.note(directive, Verdict::Taken, into);
+    }
+
+    /// Sets a key of `config.yaml` by its path with dots.
+    fn set(&mut self, path: &str, value: Value) {
+        let mut at = &mut self.config;
+        let mut keys = path.split('.').peekable();
+        while let Some(key) = keys.next() {
+            if keys.peek().is_none() {
+                at.insert(key.to_owned(), value);
+                return;
+            }
+            let inner = at.entry(key).or_insert_with(|| json!({}));
+            let Value::Object(map) = inner else { return };
+            at = map;
+        }
+    }
+
+    /// Adds to a list of `config.yaml`, once.
+    fn add(&mut self, path: &str, value: Value) {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let known = Value::Object(self.config.clone());
+        let mut list = known.pointer(&pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+        if !list.contains(&value) {
+            list.push(value);
+            self.set(path, Value::Array(list));
+        }
+    }
+
+    /// A path of the configuration as an absolute one.
+    fn absolute(&self, path: &str) -> String {
+        if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", self.folder) }
+    }
+
+    fn finish(self) -> Translation {
+        let mut resources = Map::new();
+        for (kind, list) in [("routes", self.routes), ("ssls", self.ssls)] {
+            if !list.is_empty() {
+                resources.insert(kind.to_owned(), Value::Array(list));
+            }
+        }
+        Translation {
+            config: Value::Object(self.config),
+            resources: Value::Object(resources),
+            notes: self.notes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

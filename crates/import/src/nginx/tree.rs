@@ -1,0 +1,419 @@
+//! nginx's configuration language: directives, blocks, quotes, comments, includes.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Files that a configuration may include, itself among them: more are a loop.
+const FILES_MAX: usize = 256;
+
+/// The longest file that is read.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How deep blocks may be nested.
+const DEPTH_MAX: usize = 32;
+
+/// A directive.
+#[derive(Debug, Clone)]
+pub(crate) struct Directive {
+    pub(crate) place: Place,
+    pub(crate) name: String,
+    pub(crate) args: Vec<String>,
+    /// What stands in its braces; `None` where it has none.
+    pub(crate) block: Option<Vec<Directive>>,
+}
+
+/// Where something stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: Rc<Path>,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// A configuration that can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{line}:{column}: {message}", file.display())]
+pub struct SyntaxError {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl Directive {
+    /// The directive as it was written, without its block.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.name.clone();
+        for arg in &self.args {
+            text.push(' ');
+            if arg.is_empty() || arg.contains(|c: char| c.is_whitespace() || ";{}".contains(c)) {
+                text.push_str(&format!("{arg:?}"));
+            } else {
+                text.push_str(arg);
+            }
+        }
+        text
+    }
+
+    pub(crate) fn block(&self) -> &[Self] {
+        self.block.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn arg(&self, at: usize) -> &str {
+        self.args.get(at).map_or("", String::as_str)
+    }
+}
+
+impl Place {
+    fn error(&self, message: impl Into<String>) -> SyntaxError {
+        SyntaxError {
+            file: self.file.to_path_buf(),
+            line: self.line,
+            column: self.column,
+            message: message.into(),
+        }
+    }
+}
+
+/// Reads a file and all that it includes. Relative paths are relative to the first file's folder, as nginx's are to its
+/// prefix.
+pub(crate) fn read(path: &Path) -> Result<Vec<Directive>, SyntaxError> {
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    let mut reader = Reader { folder, files: 0 };
+    let start = Place { file: path.into(), line: 1, column: 1 };
+    reader.file(path, &start, 0)
+}
+
+struct Reader {
+    folder: PathBuf,
+    files: usize,
+}
+
+impl Reader {
+    fn file(&mut self, path: &Path, from: &Place, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
+        self.files += 1;
+        if self.files > FILES_MAX {
+            return Err(from.error(format!("more than {FILES_MAX} files: does one include itself?")));
+        }
+        let unreadable =
+            |error: std::io::Error| from.error(format!("{} can't be read: {error}", path.display()));
+        if fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+            return Err(from.error(format!("{} is longer than {FILE_BYTES_MAX} bytes", path.display())));
+        }
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        let mut tokens = tokens(&path.into(), &text)?;
+        let directives = self.directives(&mut tokens, depth, None)?;
+        Ok(directives)
+    }
+
+    /// Directives up to the end of the block that began at `opened`, or of the file.
+    fn directives(
+        &mut self,
+        tokens: &mut Tokens,
+        depth: usize,
+        opened: Option<&Place>,
+    ) -> Result<Vec<Directive>, SyntaxError> {
+        let mut directives = Vec::new();
+        loop {
+            let Some((place, token)) = tokens.list.pop_front() else {
+                return match opened {
+                    None => Ok(directives),
+                    Some(place) => Err(place.error("this block is never closed: a } is missing")),
+                };
+            };
+            match token {
+                Token::Word(name) => {
+                    let directive = self.directive(place, name, tokens, depth)?;
+                    let included = match directive.name == "include" && directive.block.is_none() {
+                        true => self.include(&directive, depth)?,
+                        false => Vec::new(),
+                    };
+                    directives.push(directive);
+                    directives.extend(included);
+                }
+                Token::Close if opened.is_some() => return Ok(directives),
+                Token::Close => return Err(place.error("this } closes nothing")),
+                Token::Open => return Err(place.error("a block needs a name before its {")),
+                Token::End => return Err(place.error("this ; ends nothing")),
+            }
+        }
+    }
+
+    fn directive(
+        &mut self,
+        place: Place,
+        name: String,
+        tokens: &mut Tokens,
+        depth: usize,
+    ) -> Result<Directive, SyntaxError> {
+        let mut args = Vec::new();
+        loop {
+            match tokens.list.pop_front() {
+                Some((_, Token::Word(word))) => args.push(word),
+                Some((_, Token::End)) => return Ok(Directive { place, name, args, block: None }),
+                Some((open, Token::Open)) => {
+                    if depth == DEPTH_MAX {
+                        return Err(open.error(format!("blocks are nested deeper than {DEPTH_MAX}")));
+                    }
+                    let block = self.directives(tokens, depth + 1, Some(&open))?;
+                    return Ok(Directive { place, name, args, block: Some(block) });
+                }
+                Some((_, Token::Close)) | None => {
+                    return Err(place.error(format!("`{name}` is never ended: a ; is missing")));
+                }
+            }
+        }
+    }
+
+    /// What an `include` brings. A pattern that matches nothing brings nothing; a file that is missing is a mistake,
+    /// unless it is the table of types, which is built in.
+    fn include(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
+        let path = self.folder.join(directive.arg(0));
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        if !name.contains('*') {
+            if name == "mime.types" && !path.exists() {
+                return Ok(Vec::new());
+            }
+            return self.file(&path, &directive.place, depth);
+        }
+        let folder = path.parent().unwrap_or(&self.folder).to_path_buf();
+        let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+        let mut found: Vec<_> = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_str().is_some_and(|entry| matches(&name, entry)))
+            .map(|entry| entry.path())
+            .collect();
+        found.sort();
+        let mut all = Vec::new();
+        for file in found {
+            all.extend(self.file(&file, &directive.place, depth)?);
+        }
+        Ok(all)
+    }
+}
+
+/// Whether a name matches a pattern with `*`; hidden names match no leading star, as in a shell.
+fn matches(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with('.') {
+        return false;
+    }
+    let mut pieces = pattern.split('*');
+    let Some(mut rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let pieces: Vec<_> = pieces.collect();
+    let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
+    for piece in middle {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+enum Token {
+    Word(String),
+    End,
+    Open,
+    Close,
+}
+
+struct Tokens {
+    list: VecDeque<(Place, Token)>,
+}
+
+fn tokens(file: &Rc<Path>, text: &str) -> Result<Tokens, SyntaxError> {
+    let mut scanner =
+        Scanner { file: Rc::clone(file), characters: text.chars().peekable(), line: 1, column: 1 };
+    let mut list = VecDeque::new();
+    while let Some(&character) = scanner.characters.peek() {
+        let place = scanner.place();
+        match character {
+            ' ' | '\t' | '\r' | '\n' => {
+                scanner.next();
+            }
+            '#' => while scanner.next().is_some_and(|character| character != '\n') {},
+            ';' | '{' | '}' => {
+                scanner.next();
+                let token = match character {
+                    ';' => Token::End,
+                    '{' => Token::Open,
+                    _ => Token::Close,
+                };
+                list.push_back((place, token));
+            }
+            '"' | '\'' => {
+                let word = scanner.quoted(&place, character)?;
+                list.push_back((place, Token::Word(word)));
+            }
+            _ => {
+                let word = scanner.word();
+                list.push_back((place, Token::Word(word)));
+            }
+        }
+    }
+    Ok(Tokens { list })
+}
+
+struct Scanner<'t> {
+    file: Rc<Path>,
+    characters: std::iter::Peekable<std::str::Chars<'t>>,
+    line: u32,
+    column: u32,
+}
+
+impl Scanner<'_> {
+    fn place(&self) -> Place {
+        Place { file: Rc::clone(&self.file), line: self.line, column: self.column }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let character = self.characters.next()?;
+        if character == '\n' {
+            self.line += 1;
+            self.column = 1;
+        } else {
+            self.column += 1;
+        }
+        Some(character)
+    }
+
+    fn quoted(&mut self, place: &Place, quote: char) -> Result<String, SyntaxError> {
+        self.next();
+        let mut word = String::new();
+        loop {
+            match self.next() {
+                None => return Err(place.error("this quote is never closed")),
+                Some(character) if character == quote => return Ok(word),
+                Some('\\') => self.escaped(&mut word),
+                Some(character) => word.push(character),
+            }
+        }
+    }
+
+    fn word(&mut self) -> String {
+        let mut word = String::new();
+        while let Some(&character) = self.characters.peek() {
+            match character {
+                // `${name}` is part of the word.
+                '{' if word.ends_with('$') => {
+                    while let Some(character) = self.next() {
+                        word.push(character);
+                        if character == '}' {
+                            break;
+                        }
+                    }
+                }
+                ' ' | '\t' | '\r' | '\n' | ';' | '{' => break,
+                '\\' => {
+                    self.next();
+                    self.escaped(&mut word);
+                }
+                _ => word.extend(self.next()),
+            }
+        }
+        word
+    }
+
+    /// What stands behind a backslash: what nginx knows, or the backslash itself and what follows (regexes).
+    fn escaped(&mut self, word: &mut String) {
+        match self.next() {
+            Some(plain @ ('"' | '\'' | '\\')) => word.push(plain),
+            Some('t') => word.push('\t'),
+            Some('r') => word.push('\r'),
+            Some('n') => word.push('\n'),
+            Some(other) => word.extend(['\\', other]),
+            None => word.push('\\'),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nginx.conf");
+        fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn words_quotes_and_blocks_are_read_as_nginx_reads_them() {
+        let text = "worker_processes auto; # all\nhttp { log_format main '$a \"b\"' \"c\\\"d\";\n\
+                    server { location ~ \\.php$ { return 200 ${host}x; } } }";
+        let read = parse(text).unwrap();
+        assert_eq!(read[0].text(), "worker_processes auto");
+        let log = &read[1].block()[0];
+        assert_eq!(log.args, ["main", "$a \"b\"", "c\"d"]);
+        let location = &read[1].block()[1].block()[0];
+        assert_eq!(location.args, ["~", "\\.php$"]);
+        assert_eq!(location.block()[0].args, ["200", "${host}x"]);
+        assert_eq!((location.place.line, location.place.column), (3, 10));
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        let cases = [
+            ("http {", 1, 6, "never closed"),
+            ("a b", 1, 1, "a ; is missing"),
+            ("http { server { a b } }", 1, 17, "a ; is missing"),
+            ("}", 1, 1, "closes nothing"),
+            ("\n ;", 2, 2, "ends nothing"),
+            ("{ }", 1, 1, "needs a name"),
+            ("a 'b;", 1, 3, "quote is never closed"),
+            ("include none.conf;", 1, 1, "can't be read"),
+        ];
+        for (text, line, column, words) in cases {
+            let error = parse(text).unwrap_err();
+            assert_eq!((error.line, error.column), (line, column), "{text:?}: {error}");
+            assert!(error.message.contains(words), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn includes_are_read_in_order_and_loops_end() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sites")).unwrap();
+        for (name, text) in [
+            ("nginx.conf", "include mime.types; include sites/*.conf; include none/*.conf;"),
+            ("sites/b.conf", "b 1;"),
+            ("sites/a.conf", "a 1;"),
+            ("sites/.hidden.conf", "broken"),
+            ("sites/c.conf~", "broken"),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let names: Vec<_> =
+            read(&folder.path().join("nginx.conf")).unwrap().into_iter().map(|d| d.name).collect();
+        assert_eq!(names, ["include", "include", "a", "b", "include"]);
+        fs::write(folder.path().join("loop.conf"), "include loop.conf;").unwrap();
+        assert!(read(&folder.path().join("loop.conf")).unwrap_err().message.contains("itself"));
+    }
+
+    #[test]
+    fn patterns_match_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", "a.conf.bak", false),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "ac", false),
+            ("*", ".hidden", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "[a-z{};#'\"\\\\$ \n]{0,60}") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Numbers, times and sizes as nginx writes them.
+
+/// `on` or `off`.
+pub(crate) fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// A size in bytes: `512`, `8k`, `1m`, `2g`.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let (digits, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// A time in seconds: `30`, `300s`, `500ms`, `1h30m`.
+pub(crate) fn seconds(text: &str) -> Option<f64> {
+    let mut total = 0.0;
+    let mut rest = text;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let count: f64 = rest[..end].parse().ok()?;
+        let after = &rest[end..];
+        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let factor = match after[..unit_end].trim() {
+            "" | "s" => 1.0,
+            "ms" => 0.001,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            "w" => 604_800.0,
+            "M" => 2_592_000.0,
+            "y" => 31_536_000.0,
+            _ => return None,
+        };
+        total += count * factor;
+        rest = &after[unit_end..];
+    }
+    Some(total)
+}
+
+/// A JSON number, whole where it is: `60` and not `60.0`.
+pub(crate) fn number(value: f64) -> serde_json::Value {
+    #[expect(clippy::cast_possible_truncation, reason = "compared with what it came from")]
+    let whole = value as i64;
+    #[expect(clippy::cast_precision_loss, reason = "times and sizes of a configuration are small")]
+    if whole as f64 == value { whole.into() } else { value.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_nginxs() {
+        let sizes = [("8", Some(8)), ("8k", Some(8192)), ("1M", Some(1_048_576)), ("x", None), ("", None)];
+        for (text, expected) in sizes {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        let times = [
+            ("30", Some(30.0)),
+            ("300s", Some(300.0)),
+            ("500ms", Some(0.5)),
+            ("1h30m", Some(5400.0)),
+            ("1x", None),
+        ];
+        for (text, expected) in times {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+        assert_eq!(number(60.0), serde_json::json!(60));
+        assert_eq!(number(0.5), serde_json::json!(0.5));
+    }
+}

@@ -1,0 +1,75 @@
+//! What became of each directive.
+
+use serde_json::Value;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What became of one directive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stands in the translation.
+    Taken,
+    /// Tidegate does so anyway, or better.
+    Equivalent,
+    /// It has no counterpart, and nothing is lost without it.
+    Ignored,
+    /// It can't be translated: what it asks for won't happen. Said with the reason.
+    Refused,
+}
+
+/// A directive's verdict, with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The file it stands in.
+    pub file: PathBuf,
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its column, from 1.
+    pub column: u32,
+    /// The directive with its arguments, as written.
+    pub directive: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Into what it was translated, or why it was not.
+    pub reason: String,
+}
+
+/// A configuration, translated.
+#[derive(Debug, Clone, Default)]
+pub struct Translation {
+    /// What belongs in `config.yaml`.
+    pub config: Value,
+    /// The resources: `{"routes": [...], "ssls": [...], ...}`, as in a standalone file.
+    pub resources: Value,
+    /// A verdict for each directive, in the order of the files.
+    pub notes: Vec<Note>,
+}
+
+impl Translation {
+    /// Whether something was refused.
+    #[must_use]
+    pub fn has_refusals(&self) -> bool {
+        self.notes.iter().any(|note| note.verdict == Verdict::Refused)
+    }
+}
+
+impl Verdict {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Equivalent => "equivalent",
+            Self::Ignored => "ignored",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, verdict) = (self.file.display(), self.verdict.as_str());
+        write!(f, "{file}:{}:{}: {verdict}: {}", self.line, self.column, self.directive)?;
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
+    }
+}
