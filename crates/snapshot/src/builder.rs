@@ -227,9 +227,10 @@ impl Builder {
     }
 
     fn compile(&self, kind: Kind, key: &str, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
-        let carried = self.before.as_ref();
-        let before = self.resources.get(key).or_else(|| carried?.1.get(key));
-        let registry_before = carried.map(|(registry, _)| &**registry);
+        let (before, registry_before) = match (self.resources.get(key), &self.before) {
+            (None, Some((registry, resources))) => (resources.get(key), Some(&**registry)),
+            (before, _) => (before, None),
+        };
         Compiler { registry: &self.registry, metadata: &self.metadata, key, before, registry_before }
             .compile(kind, value)
     }

@@ -11,6 +11,7 @@ use redb::{Builder, Database, Durability, ReadableDatabase, TableError, WriteTra
 
 use super::fault::{Fault, damaged_by_panic};
 use super::tables::{Counters, LAYOUT, META, META_LAYOUT, Tables};
+use super::trial::Trial;
 use crate::StoreError;
 use crate::limits::CACHE_BYTES;
 
@@ -108,7 +109,10 @@ fn builder() -> Builder {
 fn existing(path: &Path) -> Result<Database, Fault> {
     check_magic(path)?;
     keep_private(path);
-    let database = builder().open(path)?;
+    let file =
+        OpenOptions::new().read(true).write(true).open(path).map_err(|error| io_error(path, &error))?;
+    let trial = Trial::new(FileBackend::new(file)?);
+    let database = builder().create_with_backend(trial.clone())?;
     let foreign = |detail: &str| StoreError::Foreign { path: path.to_owned(), detail: detail.to_owned() };
     let layout = match database.begin_read()?.open_table(META) {
         Ok(meta) => meta.get(META_LAYOUT)?.map(|guard| guard.value()),
@@ -120,7 +124,10 @@ fn existing(path: &Path) -> Result<Database, Fault> {
         Some(found) if found > LAYOUT => {
             Err(StoreError::Newer { path: path.to_owned(), found, supported: LAYOUT }.into())
         }
-        Some(_) => Ok(database),
+        Some(_) => {
+            trial.keep().map_err(|error| io_error(path, &error))?;
+            Ok(database)
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod shared;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod writer;
 
 use std::fmt;

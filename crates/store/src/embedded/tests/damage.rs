@@ -61,6 +61,31 @@ fn files_that_are_no_sound_store_are_refused_and_kept() {
     reopen(&path).expect("the backup is put back");
 }
 
+/// Recovery after a crash writes to the file: not to one that turns out to be damaged.
+#[test]
+fn what_a_crash_left_is_recovered_or_kept_as_it_was() {
+    let (_directory, path) = place();
+    sound_file(&path);
+    let store = open(&path);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(store.put("/routes/2", b"after".as_slice().into(), None)).unwrap();
+    // What a killed process would have left: it has not been closed.
+    let crashed = fs::read(&path).unwrap();
+    drop(store);
+    for length in [crashed.len() / 2, crashed.len() - 100, crashed.len() / 4096 / 3 * 4096, 4096, 400] {
+        let bytes = &crashed[..length];
+        fs::write(&path, bytes).unwrap();
+        let message = reopen(&path).expect_err("cut off").to_string();
+        assert!(message.contains("is damaged") && message.contains("move it away"), "{length}: {message}");
+        assert!(fs::read(&path).unwrap() == bytes, "{length}: the file was changed");
+    }
+    fs::write(&path, &crashed).unwrap();
+    let store = open(&path);
+    assert_eq!(runtime.block_on(store.list("")).unwrap().revision, 3);
+    drop(store);
+    reopen(&path).expect("kept sound");
+}
+
 #[test]
 fn other_programs_and_newer_layouts_are_told_apart() {
     use redb::{Database, TableDefinition};
