@@ -13,7 +13,7 @@ use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::{Cli, Command, CommonArgs, StartArgs};
-use crate::config::{Loaded, Report, Settings};
+use crate::config::{Loaded, Reach, Report, Settings};
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
@@ -146,14 +146,14 @@ fn quit(args: &CommonArgs) -> anyhow::Result<()> {
 /// The configuration is checked here, where the operator sees what is wrong with it, and read again by the process.
 fn reload(args: &CommonArgs) -> anyhow::Result<()> {
     let pid = running(&launch::data_dir(args)?)?;
-    checked(launch::load(launch::config_file(args).as_deref()), false)?;
+    checked(launch::load(launch::config_file(args).as_deref(), Reach::Anyone), false)?;
     send(pid, Signal::HUP)?;
     say(format_args!("process {pid} reads its configuration again; its error log tells what changed"))
 }
 
 fn test(args: &CommonArgs) -> anyhow::Result<()> {
     let file = launch::config_file(args);
-    checked(launch::load(file.as_deref()), false)?;
+    checked(launch::load(file.as_deref(), Reach::Anyone), false)?;
     match file {
         Some(file) => say(format_args!("configuration file {} is valid", file.display())),
         None => say(format_args!("there is no configuration file; the defaults are valid")),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::cli::{CommonArgs, StartArgs};
-use crate::config::{self, Loaded, Report};
+use crate::config::{self, Loaded, Reach, Report};
 use crate::quickstart;
 
 /// The form of the start.
@@ -46,7 +46,11 @@ impl Launch {
 
     /// Reads the settings: the file, then what the command line and the mode change. A reload calls this again.
     pub fn settings(&self) -> Result<Loaded, Report> {
-        let mut loaded = load(self.config.as_deref())?;
+        let reach = match self.mode {
+            Mode::Normal => Reach::Anyone,
+            Mode::Quickstart => Reach::ThisMachine,
+        };
+        let mut loaded = load(self.config.as_deref(), reach)?;
         if let Some(workers) = self.workers {
             loaded.settings.process.workers = Some(workers);
         }
@@ -74,6 +78,6 @@ pub fn data_dir(args: &CommonArgs) -> anyhow::Result<PathBuf> {
 }
 
 /// Reads a file with the variables of this process.
-pub fn load(config: Option<&Path>) -> Result<Loaded, Report> {
-    config::load(config, &|name| std::env::var(name).ok())
+pub fn load(config: Option<&Path>, reach: Reach) -> Result<Loaded, Report> {
+    config::load(config, &|name| std::env::var(name).ok(), reach)
 }

@@ -1,6 +1,7 @@
 //! The gateway's binary, running in a folder of its own on ports of its own.
 
 use crate::{Message, Peer, Process, binary, eventually, free_ports};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,26 @@ impl Gateway {
         if let Err(status) = self.until_ready() {
             panic!("the gateway ended with {status} at the second start: {}", self.stderr());
         }
+    }
+
+    /// Has it read its configuration again with these keys laid over those it was started with; what it says to that.
+    pub fn reload(&mut self, config: &Value) -> String {
+        let mut spec = self.spec.clone();
+        merge(&mut spec.config, config);
+        let ports = [self.port, self.admin_port, self.status_port, self.metrics_port];
+        self.reload_text(&self::config(&spec, ports).to_string())
+    }
+
+    /// The same with the text of a whole `config.yaml`.
+    pub fn reload_text(&mut self, text: &str) -> String {
+        std::fs::write(self.dir.path().join("config.yaml"), text).unwrap();
+        let before = self.stderr().len();
+        self.process.signal(Signal::HUP);
+        eventually("the configuration is read again", || {
+            let said = self.stderr().split_off(before);
+            let done = said.contains("configuration read again") || said.contains("nothing changes");
+            (done && said.ends_with('\n')).then_some(said)
+        })
     }
 
     fn until_ready(&mut self) -> Result<(), ExitStatus> {

@@ -28,6 +28,15 @@ pub const DEFAULT_PATH: &str = "conf/config.yaml";
 /// No configuration is larger: 4 MiB would be a plugin list of 200,000 lines.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
+/// Whom the Admin API of these settings will answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Whoever the settings say.
+    Anyone,
+    /// This machine alone, whatever the settings say: keys that everybody knows do no harm.
+    ThisMachine,
+}
+
 /// Settings, and what the operator should know about them all the same.
 #[derive(Debug)]
 pub struct Loaded {
@@ -38,11 +47,11 @@ pub struct Loaded {
 }
 
 /// Reads `path`, or the defaults where it is `None`. The error holds every mistake of the file, with its warnings.
-pub fn load(path: Option<&Path>, lookup: env::Lookup<'_>) -> Result<Loaded, Report> {
-    let Some(path) = path else { return read_text("the environment", "", lookup) };
+pub fn load(path: Option<&Path>, lookup: env::Lookup<'_>, reach: Reach) -> Result<Loaded, Report> {
+    let Some(path) = path else { return read_for(reach, "the environment", "", lookup) };
     let file = path.display().to_string();
     match read_file(path) {
-        Ok(text) => read_text(&file, &text, lookup),
+        Ok(text) => read_for(reach, &file, &text, lookup),
         Err(error) => {
             let problem = Problem::error(None, "", format!("the configuration can't be read: {error}"));
             let hint = match error.kind() {
@@ -61,6 +70,10 @@ pub fn load(path: Option<&Path>, lookup: env::Lookup<'_>) -> Result<Loaded, Repo
 
 /// Reads a configuration from its text. `file` is the name to use in messages.
 pub fn read_text(file: &str, text: &str, lookup: env::Lookup<'_>) -> Result<Loaded, Report> {
+    read_for(Reach::Anyone, file, text, lookup)
+}
+
+fn read_for(reach: Reach, file: &str, text: &str, lookup: env::Lookup<'_>) -> Result<Loaded, Report> {
     let mut root = match yaml::parse(text) {
         Ok(root) => root,
         Err(problem) => return Err(Report { file: file.into(), problems: vec![problem] }),
@@ -68,7 +81,7 @@ pub fn read_text(file: &str, text: &str, lookup: env::Lookup<'_>) -> Result<Load
     let problems = Problems::default();
     env::substitute(&mut root, "", lookup, &problems);
     keys::check(&root, &problems);
-    let settings = sections::read(&read::Section::root(&root, &problems), lookup, &problems);
+    let settings = sections::read(&read::Section::root(&root, &problems), lookup, reach, &problems);
     let report = Report { file: file.into(), problems: problems.into_sorted() };
     if report.errors() > 0 { Err(report) } else { Ok(Loaded { settings, warnings: report }) }
 }

@@ -304,8 +304,8 @@ fn keys_never_appear_in_debug_output() {
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let report =
-        super::load(Some("no/such/config.yaml".as_ref()), &no_variables).expect_err("there is no file");
+    let report = super::load(Some("no/such/config.yaml".as_ref()), &no_variables, super::Reach::Anyone)
+        .expect_err("there is no file");
     assert!(
         report.to_string().starts_with("no/such/config.yaml: the configuration can't be read: "),
         "{report}"

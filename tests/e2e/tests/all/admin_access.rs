@@ -62,6 +62,14 @@ fn the_quick_start_takes_it_on_the_data_port() {
 }
 
 #[test]
+fn the_quick_start_takes_it_from_a_file_too() {
+    let keys = json!([{ "name": "a", "key": WELL_KNOWN_KEY, "role": "admin" }]);
+    let config = json!({ "deployment": { "admin": { "admin_key": keys } } });
+    let gateway = Gateway::launch(&Spec { command: "quickstart", config });
+    assert_eq!(gateway.admin_with(WELL_KNOWN_KEY, "GET", "routes", &json!(null)).status(), 200);
+}
+
+#[test]
 fn what_is_refused_changes_nothing() {
     let gateway = Gateway::start();
     let nodes = json!({ "type": "roundrobin", "nodes": { "127.0.0.1:1": 1 } });

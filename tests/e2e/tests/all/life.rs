@@ -123,7 +123,8 @@ fn a_corrupt_store_is_reported_and_left_alone() {
     let path = gateway.data_dir().join("store.redb");
     let whole = std::fs::read(&path).unwrap();
     let broken = [b"This was a store.".as_slice(), &whole[17..]].concat();
-    for broken in [broken, b"short".to_vec()] {
+    let half = whole[..whole.len() / 2].to_vec();
+    for broken in [broken, b"short".to_vec(), half] {
         std::fs::write(&path, &broken).unwrap();
         let said = refused(gateway.dir(), &["start", "-c", "config.yaml", "--data-dir", "data"]);
         assert!(said.contains("store.redb"), "{said}");

@@ -12,6 +12,7 @@ mod limits;
 mod logs;
 mod protocol;
 mod readme;
+mod reload;
 mod study;
 mod upstreams;
 mod websocket;

@@ -45,6 +45,24 @@ fn another_node_is_asked_where_one_refuses() {
     }
 }
 
+/// With more retries than nodes, what the last one did is the answer, and not that none is left.
+#[test]
+fn the_last_nodes_error_is_the_answer() {
+    let silent = Upstream::serve(|mut peer, _| while peer.request().is_ok() {});
+    let gateway = Gateway::start();
+    let [first, second] = free_ports();
+    let node = |port: u16, priority: i32| json!({ "host": "127.0.0.1", "port": port, "weight": 1, "priority": priority });
+    let silent_port = silent.address().rsplit_once(':').unwrap().1.parse().unwrap();
+    for (last, status) in [(second, 502), (silent_port, 504)] {
+        let upstream = json!({
+            "type": "roundrobin", "retries": 5, "nodes": [node(first, 1), node(last, 0)],
+            "timeout": { "connect": 1, "send": 1, "read": 0.3 },
+        });
+        gateway.put("routes/1", &json!({ "uri": "/*", "upstream": upstream }));
+        assert_eq!(gateway.get("/").status(), status);
+    }
+}
+
 #[test]
 fn retries_are_as_many_as_the_upstream_says() {
     let gateway = Gateway::start();

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::listening::Ports;
+use crate::config::Reach;
 use crate::config::read::{Field, Section};
 use crate::config::settings::{Admin, AdminKey, AdminRole, AdminVersion};
 
@@ -13,11 +14,16 @@ const WELL_KNOWN_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7c
 const PROVIDERS_TO_COME: [&str; 4] = ["etcd", "yaml", "json", "xds"];
 
 /// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
-pub(super) fn read<'a>(deployment: &Section<'a>, enabled: bool, ports: &mut Ports<'a>) -> Option<Admin> {
+pub(super) fn read<'a>(
+    deployment: &Section<'a>,
+    enabled: bool,
+    reach: Reach,
+    ports: &mut Ports<'a>,
+) -> Option<Admin> {
     check_role(deployment);
     let section = deployment.section("admin");
     let (listen, listen_field) = section.section("admin_listen").address(Admin::default().listen);
-    let admin = admin(&section, listen);
+    let admin = admin(&section, listen, reach);
     if !enabled {
         return None;
     }
@@ -51,7 +57,7 @@ fn check_role(deployment: &Section<'_>) {
     }
 }
 
-fn admin(section: &Section<'_>, listen: SocketAddr) -> Admin {
+fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
     let default = Admin::default();
     if let Some(https) = section.field("https_admin")
         && https.bool() == Some(true)
@@ -80,7 +86,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr) -> Admin {
             .list("admin_key")
             .unwrap_or_default()
             .iter()
-            .filter_map(|item| admin_key(item))
+            .filter_map(|item| admin_key(item, reach))
             .collect(),
         allow: match section.list("allow_admin") {
             Some(items) => items.iter().filter_map(Field::network).collect(),
@@ -93,7 +99,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr) -> Admin {
 }
 
 /// An entry of `admin_key`; `None` for one whose key is empty, which asks for a generated key.
-fn admin_key(item: &Field<'_>) -> Option<AdminKey> {
+fn admin_key(item: &Field<'_>, reach: Reach) -> Option<AdminKey> {
     let section = item.as_section();
     let roles = [("admin", AdminRole::Admin), ("viewer", AdminRole::Viewer)];
     let role = section.choice("role", &roles, AdminRole::Admin);
@@ -113,7 +119,7 @@ fn admin_key(item: &Field<'_>) -> Option<AdminKey> {
             }
         };
     }
-    if WELL_KNOWN_KEYS.contains(&key) {
+    if reach == Reach::Anyone && WELL_KNOWN_KEYS.contains(&key) {
         const HINT: &str = "write a key of your own, leave it empty to have one generated, or try things with tidegate quickstart";
         return field.fail("this key stands in public examples: everybody knows it", HINT);
     }
