@@ -7,6 +7,7 @@ pub mod cli;
 pub mod http;
 pub mod live;
 pub mod load;
+pub mod machine;
 pub mod prices;
 pub mod report;
 pub mod result;
