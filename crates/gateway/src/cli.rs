@@ -28,6 +28,13 @@ pub enum Command {
     Reload(CommonArgs),
     /// Check the configuration
     Test(CommonArgs),
+    /// Measure how fast a server answers
+    Bench(Box<bench::cli::BenchArgs>),
+    /// Print what makes a shell complete this command's words
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Print the version
     Version(CommonArgs),
 }

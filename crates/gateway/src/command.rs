@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use clap::CommandFactory;
 use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,6 +36,8 @@ pub fn execute(cli: &Cli) -> ExitCode {
         Command::Quit(args) => quit(args),
         Command::Reload(args) => reload(args),
         Command::Test(args) => test(args),
+        Command::Bench(args) => return bench::cli::execute(args),
+        Command::Completions { shell } => completions(*shell),
         Command::Version(_) => say(format_args!("tidegate {}", env!("CARGO_PKG_VERSION"))),
     };
     match result {
@@ -188,6 +191,12 @@ fn send(pid: u32, signal: Signal) -> anyhow::Result<()> {
     let process =
         i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| anyhow!("{pid} is no process id"))?;
     kill_process(process, signal).with_context(|| format!("process {pid} can't be signalled"))
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
+    io::stdout().write_all(&script).context("stdout is closed")
 }
 
 fn say(text: impl Display) -> anyhow::Result<()> {
