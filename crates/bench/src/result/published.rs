@@ -15,9 +15,6 @@ pub struct Published {
     /// Throughput as a ratio, where the source gives no rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relative: Option<Relative>,
-    /// USD an hour as the source states it; goes before the price list, unless the user names a price.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usd_per_hour: Option<f64>,
 }
 
 /// A ratio to another series of the same source.

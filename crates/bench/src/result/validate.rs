@@ -72,7 +72,6 @@ fn check_published(figures: &Published, path: &str) -> Result<(), Mistake> {
         ("requests_per_second", figures.requests_per_second),
         ("mean_latency_ms", figures.mean_latency_ms),
         ("relative.throughput", figures.relative.as_ref().map(|relative| relative.throughput)),
-        ("usd_per_hour", figures.usd_per_hour),
     ] {
         if let Some(value) = value {
             above_zero(value, &format!("{path}.{name}"))?;

@@ -38,7 +38,8 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     }
     let mut draws = Draws::new();
     let mut sample = Vec::with_capacity(values.len());
-    middle_95((0..RESAMPLES).filter_map(|_| draws.median(values, &mut sample)).collect())
+    let medians: Vec<f64> = (0..RESAMPLES).filter_map(|_| draws.median(values, &mut sample)).collect();
+    middle_95(&medians)
 }
 
 /// The 95 % interval of `median(these) / median(those)`; nothing for fewer than two figures on either side or where the
@@ -49,15 +50,17 @@ pub fn ratio_interval(these: &[f64], those: &[f64]) -> Option<Interval> {
     }
     let mut draws = Draws::new();
     let mut sample = Vec::with_capacity(these.len().max(those.len()));
-    let ratios = (0..RESAMPLES).filter_map(|_| {
-        let dividend = draws.median(these, &mut sample)?;
-        Some(dividend / draws.median(those, &mut sample)?)
-    });
-    middle_95(ratios.collect())
+    let ratios: Vec<f64> = (0..RESAMPLES)
+        .filter_map(|_| {
+            let dividend = draws.median(these, &mut sample)?;
+            Some(dividend / draws.median(those, &mut sample)?)
+        })
+        .collect();
+    middle_95(&ratios)
 }
 
-fn middle_95(outcomes: Vec<f64>) -> Option<Interval> {
-    let outcomes = sorted(&outcomes);
+fn middle_95(outcomes: &[f64]) -> Option<Interval> {
+    let outcomes = sorted(outcomes);
     Some(Interval { low: quantile(&outcomes, 0.025)?, high: quantile(&outcomes, 0.975)? })
 }
 

@@ -28,7 +28,7 @@ impl MannWhitney {
         self.p < Self::LEVEL
     }
 
-    /// The smallest `p` that sets of these sizes can reach: with three against three it is 0.1, so that no difference at
+    /// The smallest `p` that sets of these sizes can reach if no figures are equal: with three against three it is 0.1, so that no difference at
     /// all would be significant, and a report must say so instead of "no difference".
     pub fn smallest_p(these: usize, those: usize) -> f64 {
         let all = these + those;
@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn the_normal_tails_are_the_books() {
-        for (z, p) in [(0.0, 1.0), (1.0, 0.317_310_5), (1.959_964, 0.05), (3.0, 0.002_699_8), (6.0, 1.973e-9)]
+        for (z, p) in
+            [(0.0, 1.0), (1.0, 0.317_310_5), (1.959_964, 0.05), (3.0, 0.002_699_796), (6.0, 1.973e-9)]
         {
             assert!((both_tails(z) - p).abs() <= 2e-7 * p.max(1e-2), "{z}: {}", both_tails(z));
         }
@@ -201,7 +202,8 @@ mod tests {
             let (one, other) = (mann_whitney(&these, &those).unwrap(), mann_whitney(&those, &these).unwrap());
             prop_assert!(close(one.p, other.p) && close(one.effect + other.effect, 1.0));
             prop_assert!((0.0..=1.0).contains(&one.p));
-            prop_assert!(one.p >= MannWhitney::smallest_p(these.len(), those.len()) - 1e-9);
+            // Equal figures can make one end rarer than the other, which halves the smallest.
+            prop_assert!(one.p >= MannWhitney::smallest_p(these.len(), those.len()) / 2.0 - 1e-9);
         }
 
         #[test]

@@ -1,1 +1,0 @@
-//! What machines cost per hour, with source and date.

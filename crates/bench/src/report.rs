@@ -1,1 +1,0 @@
-//! Comparison reports from result files: Markdown and a self-contained page.
