@@ -5,10 +5,13 @@ use crate::dependents::Dependents;
 use crate::link::{Resources, global_chain, link};
 use crate::metadata::Metadata;
 use crate::resource::{Compiler, Resource};
+use crate::revealing::Revealing;
+use crate::ssl::Certificates;
 use crate::{Problem, Snapshot, Upstream};
 use model::{ConfigError, Kind};
 use plugin::{Chain, Registry};
 use router::{Mode, Router};
+use secrets::Secrets;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use stdx::PersistentMap;
@@ -35,7 +38,9 @@ pub struct Builder {
     global: Arc<Chain>,
     consumers: ConsumerIndex,
     upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
+    certificates: Certificates,
     routes_linked: u64,
+    revealing: Revealing,
     /// While everything is compiled anew: the registry before and what it compiled.
     before: Option<(Arc<Registry>, Resources)>,
 }
@@ -60,9 +65,25 @@ impl Builder {
             global: Arc::default(),
             consumers: ConsumerIndex::default(),
             upstreams: PersistentMap::default(),
+            certificates: Certificates::default(),
             routes_linked: 0,
+            revealing: Revealing::default(),
             before: None,
         }
+    }
+
+    /// The same with the keys to encrypted fields and the values behind references. Without them resources are taken as
+    /// the store holds them.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Arc<Secrets>) -> Self {
+        self.revealing = Revealing::new(Some(secrets));
+        self
+    }
+
+    /// The secrets that it builds with.
+    #[must_use]
+    pub fn secrets(&self) -> Option<&Arc<Secrets>> {
+        self.revealing.secrets()
     }
 
     /// Makes the snapshot of the same resources under another registry and other options, as a new builder would that
@@ -71,6 +92,7 @@ impl Builder {
         let held = self.held();
         let before = std::mem::replace(self, Self::new(registry, options));
         self.routes_linked = before.routes_linked;
+        self.revealing = before.revealing;
         self.before = Some((before.registry, before.resources));
         let snapshot = self.apply(revision, &held);
         self.before = None;
@@ -99,12 +121,14 @@ impl Builder {
         revision: u64,
         changes: impl IntoIterator<Item = &'c Change>,
     ) -> Arc<Snapshot> {
+        self.revealing.begin();
         let mut changed = BTreeSet::new();
         let mut renewed = BTreeSet::new();
         let mut resources = Vec::new();
         // Metadata goes first: it is an ingredient of the resources that come with it.
         for change in changes {
             match Kind::parse_key(change.key()) {
+                Some((Kind::Secret, id)) => self.revealing.change_manager(id, change),
                 Some((Kind::PluginMetadata, plugin)) => {
                     renewed.extend(self.change_metadata(plugin, change).then_some(plugin));
                 }
@@ -121,7 +145,23 @@ impl Builder {
             self.recompile(&Vec::from_iter(renewed), &mut changed);
         }
         self.relink(changed);
+        self.revealing.end();
         self.snapshot(revision)
+    }
+
+    /// Makes the snapshot after values of references have changed: what was compiled with them is compiled again. `None`
+    /// where nothing was.
+    pub fn renew_references(&mut self, revision: u64) -> Option<Arc<Snapshot>> {
+        self.revealing.begin_at_once();
+        let mut changed = BTreeSet::new();
+        let keys = self.revealing.take_outdated();
+        self.compile_again(keys, &mut changed);
+        if changed.is_empty() {
+            return None;
+        }
+        self.relink(changed);
+        self.revealing.end();
+        Some(self.snapshot(revision))
     }
 
     /// What the store holds and could not be used, in the order of keys.
@@ -148,13 +188,21 @@ impl Builder {
             global: Arc::clone(&self.global),
             consumers: self.consumers.consumers.clone(),
             upstreams: self.upstreams.clone(),
+            tls: self.certificates.sites.clone(),
         })
     }
 
     /// All keys of the store that left something behind here.
     fn keys(&self) -> HashSet<Arc<str>> {
         let metadata = self.metadata.plugins().map(|plugin| Kind::PluginMetadata.key(plugin).into());
-        self.resources.keys().chain(self.refused.keys()).map(Arc::clone).chain(metadata).collect()
+        let managers = self.revealing.managers();
+        self.resources
+            .keys()
+            .chain(self.refused.keys())
+            .chain(managers)
+            .map(Arc::clone)
+            .chain(metadata)
+            .collect()
     }
 
     /// What the store held for `key` when it was last heard of; `None` where nothing is known.
@@ -166,6 +214,7 @@ impl Builder {
     fn used(&self, key: &str) -> Option<&Arc<[u8]>> {
         match Kind::parse_key(key)? {
             (Kind::PluginMetadata, plugin) => self.metadata.stored(plugin),
+            (Kind::Secret, _) => self.revealing.manager(key),
             _ => self.resources.get(key).map(|resource| &resource.value),
         }
     }
@@ -193,32 +242,43 @@ impl Builder {
         self.refused.remove(change.key());
         match change {
             Change::Delete { .. } => self.metadata.remove(plugin),
-            Change::Put(entry) => match self.metadata.put(&self.registry, plugin, &entry.value) {
-                Ok(()) => true,
-                Err(errors) => {
-                    self.refuse(&entry.key, &entry.value, errors);
-                    false
+            Change::Put(entry) => {
+                let revealed = self.revealing.reveal(Kind::PluginMetadata, &entry.key, &entry.value);
+                match self.metadata.put(&self.registry, plugin, &entry.value, &revealed) {
+                    Ok(()) => true,
+                    Err(errors) => {
+                        self.refuse(&entry.key, &entry.value, errors);
+                        false
+                    }
                 }
-            },
+            }
         }
     }
 
     /// Takes in a change of a resource; whether it is another than before.
     fn change_resource(&mut self, kind: Kind, change: &Change) -> bool {
         match change {
-            Change::Put(entry) => match self.compile(kind, &entry.key, &entry.value) {
-                Ok(resource) => {
-                    self.refused.remove(&entry.key);
-                    self.put(&entry.key, resource);
-                    true
+            Change::Put(entry) => {
+                self.revealing.clear(&entry.key);
+                match self.compile(kind, &entry.key, &entry.value) {
+                    Ok(resource) => {
+                        self.refused.remove(&entry.key);
+                        self.put(&entry.key, resource);
+                        true
+                    }
+                    Err(errors) => {
+                        // What stays in use goes on depending on its references.
+                        if let Some(in_use) = self.resources.get(&entry.key) {
+                            self.revealing.reveal(kind, &entry.key, &in_use.value);
+                        }
+                        self.refuse(&entry.key, &entry.value, errors);
+                        false
+                    }
                 }
-                Err(errors) => {
-                    self.refuse(&entry.key, &entry.value, errors);
-                    false
-                }
-            },
+            }
             Change::Delete { key, .. } => {
                 self.refused.remove(key);
+                self.revealing.clear(key);
                 let gone = self.resources.remove(key);
                 gone.iter().flat_map(Resource::references).for_each(|to| self.dependents.remove(key, to));
                 gone.is_some()
@@ -226,13 +286,15 @@ impl Builder {
         }
     }
 
-    fn compile(&self, kind: Kind, key: &str, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+    fn compile(&mut self, kind: Kind, key: &str, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let revealed = self.revealing.reveal(kind, key, value);
         let (before, registry_before) = match (self.resources.get(key), &self.before) {
             (None, Some((registry, resources))) => (resources.get(key), Some(&**registry)),
             (before, _) => (before, None),
         };
         Compiler { registry: &self.registry, metadata: &self.metadata, key, before, registry_before }
-            .compile(kind, value)
+            .compile(kind, &revealed)
+            .map(|resource| Resource { value: Arc::clone(value), ..resource })
     }
 
     fn put(&mut self, key: &Arc<str>, resource: Resource) {
@@ -257,6 +319,10 @@ impl Builder {
         let mut keys: BTreeSet<Arc<str>> =
             self.resources.iter().filter(uses).map(|(key, _)| Arc::clone(key)).collect();
         keys.extend(self.refused.keys().map(Arc::clone));
+        self.compile_again(keys, changed);
+    }
+
+    fn compile_again(&mut self, keys: BTreeSet<Arc<str>>, changed: &mut BTreeSet<Arc<str>>) {
         for key in keys {
             let Some((kind, _)) = Kind::parse_key(&key) else { continue };
             if kind == Kind::PluginMetadata {
@@ -293,6 +359,7 @@ impl Builder {
                 Some((Kind::Route, id)) => self.relink_route(&key, id),
                 Some((Kind::GlobalRule, _)) => global_changed = true,
                 Some((Kind::Upstream, id)) => self.relink_upstream(&key, id),
+                Some((Kind::Ssl, id)) => self.certificates.relink(id, self.resources.get(&key)),
                 Some((kind @ (Kind::Consumer | Kind::Credential | Kind::ConsumerGroup), id)) => {
                     self.consumers.relink(kind, &key, id, &self.resources);
                 }

@@ -3,6 +3,7 @@
 use crate::limits::{COALESCED_CHANGES_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN, SWEEP_PAUSE};
 use crate::{BuildOptions, Builder, FollowStatus, Published, Snapshot};
 use plugin::Registry;
+use secrets::Secrets;
 use std::convert::Infallible;
 use std::sync::Arc;
 use store::{Batch, Store, StoreError, Watch};
@@ -85,6 +86,7 @@ impl Follower {
             tokio::select! {
                 batch = watch.next() => return batch,
                 Some(order) = self.orders.recv() => self.rebuild(order),
+                () = references_changed(self.builder.secrets()) => self.renew_references(),
                 () = sleep(SWEEP_PAUSE), if unswept => unswept = self.published.sweep(),
             }
         }
@@ -112,9 +114,25 @@ impl Follower {
         let _ = done.send(());
     }
 
+    /// Publishes what comes of references' new values, under the revision of the present snapshot.
+    fn renew_references(&mut self) {
+        if let Some(snapshot) = self.builder.renew_references(self.published.current().revision) {
+            tracing::info!("secrets have changed; what refers to them is compiled again");
+            self.publish(snapshot);
+        }
+    }
+
     fn publish(&self, snapshot: Arc<Snapshot>) {
         self.status.applied(self.builder.problems());
         self.published.publish(snapshot);
+    }
+}
+
+/// Waits until values behind references have changed; for ever where there are none.
+async fn references_changed(secrets: Option<&Arc<Secrets>>) {
+    match secrets {
+        Some(secrets) => secrets.references().changed().await,
+        None => std::future::pending().await,
     }
 }
 

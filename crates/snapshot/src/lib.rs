@@ -15,7 +15,9 @@ mod problem;
 mod publish;
 mod resource;
 mod reuse;
+mod revealing;
 mod route;
+mod ssl;
 mod status;
 mod upstream;
 
@@ -28,7 +30,7 @@ pub use problem::Problem;
 pub use publish::{Published, Reader};
 pub use route::{Broken, Route};
 pub use status::FollowStatus;
-pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream};
+pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream, UpstreamTls};
 
 use plugin::{Chain, Consumers};
 use router::Router;
@@ -45,6 +47,8 @@ pub struct Snapshot {
     pub router: Router<Arc<Route>>,
     /// Plugins of the global rules.
     pub global: Arc<Chain>,
+    /// Certificates.
+    pub tls: tls::Sites,
     /// Who may be behind a request.
     pub consumers: Consumers,
     /// The upstreams that are resources of their own, by id: for plugins that choose one.

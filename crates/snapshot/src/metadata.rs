@@ -26,8 +26,8 @@ impl Metadata {
         self.0.keys().map(String::as_str)
     }
 
-    /// Takes in what the store holds for `plugin`. Metadata of plugins that this gateway doesn't have is kept unread:
-    /// another gateway on the same store may have them.
+    /// Takes in what the store holds for `plugin`, and what is revealed of it. Metadata of plugins that this gateway
+    /// doesn't have is kept unread: another gateway on the same store may have them.
     ///
     /// # Errors
     /// Every mistake; the metadata before stays.
@@ -36,9 +36,10 @@ impl Metadata {
         registry: &Registry,
         plugin: &str,
         stored: &Arc<[u8]>,
+        revealed: &[u8],
     ) -> Result<(), Vec<ConfigError>> {
-        let value: Value =
-            serde_json::from_slice(stored).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
+        let value: Value = serde_json::from_slice(revealed)
+            .map_err(|error| vec![ConfigError::new("", error.to_string())])?;
         if let Some(report) = registry.check_metadata(plugin, &value)
             && !report.is_ok()
         {

@@ -146,7 +146,9 @@ impl Reference {
 impl Compiler<'_> {
     /// Whether the snapshot is made of resources of this kind.
     pub(crate) fn takes(kind: Kind) -> bool {
-        use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Ssl, Upstream};
+        use Kind::{
+            Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Ssl, Upstream,
+        };
         matches!(kind, Route | Service | Upstream | PluginConfig | GlobalRule | Ssl)
             || matches!(kind, Consumer | Credential | ConsumerGroup)
     }

@@ -6,4 +6,5 @@ mod following;
 mod merging;
 mod random;
 mod renewal;
+mod revealing;
 mod scale;
