@@ -1,0 +1,58 @@
+//! `apisix.data_encryption`, and `apisix.lru.secret` beside it.
+
+use crate::config::data_encryption::DataEncryption;
+use crate::config::read::{Field, Section};
+use crate::config::yaml::Value;
+use std::time::Duration;
+
+pub(super) fn read(apisix: &Section<'_>) -> DataEncryption {
+    let default = DataEncryption::default();
+    let section = apisix.section("data_encryption");
+    let lru = apisix.section("lru").section("secret");
+    let seconds = |key: &str, default: Duration| {
+        let default = i64::try_from(default.as_secs()).unwrap_or(i64::MAX);
+        Duration::from_secs(lru.integer(key, 1..=i64::from(u32::MAX), default).unsigned_abs())
+    };
+    let apisix_format = section.choice("format", &[("aead", false), ("apisix", true)], default.apisix_format);
+    let keyring = match section.field("keyring") {
+        None => None,
+        Some(field) => Some(keys(&field, apisix_format)),
+    };
+    if apisix_format
+        && keyring.is_none()
+        && let Some(format) = section.field("format")
+    {
+        format.fail::<()>(
+            "APISIX's format needs a keyring that APISIX has too",
+            "write apisix.data_encryption.keyring as it stands in APISIX's config.yaml",
+        );
+    }
+    DataEncryption {
+        fields: section.bool("enable_encrypt_fields", default.fields),
+        keyring,
+        apisix_format,
+        secret_ttl: seconds("ttl", default.secret_ttl),
+        secret_failure_ttl: seconds("neg_ttl", default.secret_failure_ttl),
+    }
+}
+
+/// One key, or a list of them.
+fn keys(field: &Field<'_>, apisix_format: bool) -> Vec<String> {
+    let fields = match field.value() {
+        Value::List(_) => field.list().unwrap_or_default(),
+        _ => vec![field.clone()],
+    };
+    let key = |(at, field): (usize, &Field<'_>)| {
+        let key = field.text()?;
+        let fits = if apisix_format && at == 0 { matches!(key.len(), 16 | 32) } else { key.len() >= 16 };
+        if !fits {
+            let wanted = if apisix_format { "16 or 32" } else { "at least 16" };
+            return field.fail(
+                format!("a key of {} bytes; {wanted} are needed", key.len()),
+                "make one with `openssl rand -hex 16`",
+            );
+        }
+        Some(key.to_owned())
+    };
+    fields.iter().enumerate().filter_map(key).collect()
+}
