@@ -159,13 +159,18 @@ fn repeat(args: &LoadArgs, session: &Session, plan: &Plan, series: &mut Series) 
 
 /// What a run's figures mean for the exit code.
 fn judge(args: &LoadArgs, outcome: &Outcome) -> Ended {
-    let missed: Vec<&Condition> = args.threshold.iter().filter(|condition| !condition.holds(outcome)).collect();
+    let missed: Vec<&Condition> =
+        args.threshold.iter().filter(|condition| !condition.holds(outcome)).collect();
     for condition in &missed {
-        super::complain(&format!("threshold missed: {condition}, measured {:.3}", condition.observe(outcome)));
+        super::complain(&format!(
+            "threshold missed: {condition}, measured {:.3}",
+            condition.observe(outcome)
+        ));
     }
     let tolerated = args.threshold.iter().any(Condition::is_about_errors);
     if outcome.total.requests == 0 && !outcome.interrupted {
-        let why = outcome.total.faults().map(|(_, _, words)| words).next().unwrap_or("no answer came in time");
+        let why =
+            outcome.total.faults().map(|(_, _, words)| words).next().unwrap_or("no answer came in time");
         super::complain(&format!("nothing was measured: {why}"));
         Ended::Failed
     } else if outcome.total.errors_total() > 0 && !tolerated {
@@ -184,7 +189,9 @@ fn worse(one: Ended, other: Ended) -> Ended {
 
 fn search(args: &LoadArgs, session: &Session, plan: &Plan, series: &mut Series) -> Result<Ended, Refusal> {
     if !args.sla.iter().any(Condition::is_about_latency) {
-        return Err(super::usage("--sla needs a condition on latency, such as 'p99<=5ms': without one every load holds"));
+        return Err(super::usage(
+            "--sla needs a condition on latency, such as 'p99<=5ms': without one every load holds",
+        ));
     }
     let (over, _) = args.over()?;
     let mut make = |plan: &Plan, phase: &str| {

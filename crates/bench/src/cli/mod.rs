@@ -12,8 +12,10 @@ use clap::{Args, Subcommand};
 
 pub use conduct::Session;
 pub use options::LoadArgs;
+pub(crate) use options::parse_duration;
 pub(crate) use record::{rfc3339_now, run_of, target_of};
 
+use crate::report::{self, CompareArgs, ReportArgs, ReportError};
 use crate::scenario::ScenarioArgs;
 
 /// All was well.
@@ -58,6 +60,10 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Start a gateway and all it needs on this machine, and measure it, beside a peer where one is named
     Scenario(ScenarioArgs),
+    /// Write a comparison report from result files: Markdown and a page with pictures
+    Report(ReportArgs),
+    /// Say whether two sets of runs differ, and by how much
+    Compare(CompareArgs),
 }
 
 /// Does what the command line says.
@@ -65,6 +71,10 @@ pub enum BenchCommand {
 pub fn execute(args: &BenchArgs) -> ExitCode {
     let result = match &args.command {
         Some(BenchCommand::Scenario(scenario)) => crate::scenario::execute(scenario),
+        Some(BenchCommand::Report(report)) => {
+            reported(report::run(report, &mut io::stdout(), &mut io::stderr()))
+        }
+        Some(BenchCommand::Compare(compare)) => reported(report::compare(compare, &mut io::stdout())),
         None => conduct::execute(&args.load),
     };
     ExitCode::from(match result {
@@ -81,6 +91,16 @@ pub fn execute(args: &BenchArgs) -> ExitCode {
             FAILED
         }
     })
+}
+
+/// How a report ended. A closed stdout is no reason to fail, as with `head`.
+fn reported(result: Result<(), ReportError>) -> Result<Ended, Refusal> {
+    match result {
+        Ok(()) => Ok(Ended::Fine),
+        Err(ReportError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Ended::Fine),
+        Err(error) if error.is_usage() => Err(usage(error)),
+        Err(error) => Err(failure(error)),
+    }
 }
 
 /// How a command ended that could do its work.

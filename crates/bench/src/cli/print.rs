@@ -39,7 +39,11 @@ pub(super) fn outcome(plan: &Plan, outcome: &Outcome, detailed: bool) -> String 
 fn write_outcome(text: &mut String, plan: &Plan, outcome: &Outcome, detailed: bool) -> std::fmt::Result {
     let total = &outcome.total;
     if outcome.interrupted {
-        writeln!(text, "ended after {:.2} s of {:?}; this is what was measured so far", outcome.elapsed_s, plan.duration)?;
+        writeln!(
+            text,
+            "ended after {:.2} s of {:?}; this is what was measured so far",
+            outcome.elapsed_s, plan.duration
+        )?;
     }
     write_latency(text, outcome, detailed)?;
     writeln!(
@@ -94,7 +98,10 @@ fn write_latency(text: &mut String, outcome: &Outcome, detailed: bool) -> std::f
             row("max", response.max() as f64, service.max() as f64)
         }
         None => {
-            writeln!(text, "  latency       (closed loop: blind to stalls, during which nothing is sent; see --rate)")?;
+            writeln!(
+                text,
+                "  latency       (closed loop: blind to stalls, during which nothing is sent; see --rate)"
+            )?;
             let mut row = |name: &str, value: f64| writeln!(text, "  {name:<12} {:>12}", time(value));
             row("mean", response.mean())?;
             row("stdev", response.stdev())?;

@@ -24,7 +24,11 @@ pub(crate) fn run_of(plan: &Plan, outcome: &Outcome, order: u32, started: &str) 
         requests: total.requests,
         requests_per_second: outcome.requests_per_second(),
         errors: errors(total),
-        statuses: (100..).zip(&total.statuses).filter(|(_, n)| **n > 0).map(|(status, n)| (status, *n)).collect(),
+        statuses: (100..)
+            .zip(&total.statuses)
+            .filter(|(_, n)| **n > 0)
+            .map(|(status, n)| (status, *n))
+            .collect(),
         bytes_received: total.bytes,
         bytes_sent: total.sent * length,
         schedule: outcome.pace.rate().map(|_| Schedule {

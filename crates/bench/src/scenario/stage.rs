@@ -1,0 +1,252 @@
+//! What a scenario needs, started: the node, the gateway with its route, and the peer.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::party::{Party, free_ports, program};
+use super::ScenarioArgs;
+use crate::cli::Session;
+use crate::http::Request;
+use crate::load::{Pace, Plan, Protocol, Tally, Target};
+use crate::result::Pin;
+
+/// How long anything may take to be ready.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The Admin API's key: of a gateway on loopback that lives for a few minutes.
+const ADMIN_KEY: &str = "the-key-of-a-gateway-that-lives-as-long-as-its-measurement";
+
+/// The cores of those who take part.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cores {
+    server: Option<usize>,
+    node: Option<usize>,
+    pub(super) client: Option<usize>,
+}
+
+/// One server that is measured.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) name: String,
+    pub(super) plan: Plan,
+    pub(super) seen: Tally,
+    party: Option<Party>,
+}
+
+/// All that takes part. The folder goes last.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) measured: Vec<Measured>,
+    pub(super) cores: Cores,
+    node: Party,
+    _folder: TempDir,
+}
+
+impl Cores {
+    /// Server and client apart; the node beside the client where there are two cores alone.
+    pub(super) fn choose(pinned: bool) -> Self {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        match (pinned, count) {
+            (false, _) | (_, 1) => Self { server: None, node: None, client: None },
+            (true, 2) => Self { server: Some(0), node: Some(1), client: Some(1) },
+            (true, _) => Self { server: Some(0), node: Some(1), client: Some(2) },
+        }
+    }
+}
+
+impl Stage {
+    /// Starts everything, and waits until each server answers what it is going to be asked.
+    pub(super) fn set(args: &ScenarioArgs, route: &str, session: &Session) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let mut cores = Cores::choose(!args.no_pin);
+        if args.worker > 1 {
+            // Several workers need several cores, which ones is the kernel's choice.
+            cores.server = None;
+        }
+        let port = free_ports(1)?[0];
+        let config = include_str!("../../data/scenario/node.conf").replace("PORT", &port.to_string());
+        let node = start_nginx("node", &config, folder.path(), cores.node)?;
+        let mut stage = Self { measured: Vec::new(), cores, node, _folder: folder };
+        stage.add_gateway(args, route, port, session)?;
+        match args.peer.as_deref() {
+            None => {}
+            Some(name @ ("nginx" | "haproxy")) => stage.add_proxy(args, name, port, session)?,
+            Some(url) => {
+                let plan = plan(args, url, cores)?;
+                stage.add("peer", plan, None, session)?;
+            }
+        }
+        Ok(stage)
+    }
+
+    fn folder(&self) -> &Path {
+        self._folder.path()
+    }
+
+    fn add_gateway(&mut self, args: &ScenarioArgs, route: &str, node: u16, session: &Session) -> Result<(), String> {
+        let binary = match &args.gateway {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(|error| format!("this binary can't be found: {error}"))?,
+        };
+        let ports = free_ports(5)?;
+        let file = self.folder().join("config.yaml");
+        std::fs::write(&file, config(&ports, args.worker).to_string())
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut command = Command::new(binary);
+        command.args(["start", "-c", "config.yaml", "--data-dir", "data"]).env_remove("TIDEGATE_DATA_DIR");
+        let mut party = Party::start("tidegate", command, self.folder(), self.cores.server)?;
+        let mut route: Value = serde_json::from_str(route).map_err(|error| format!("the route: {error}"))?;
+        route["upstream"]["nodes"] = json!({ format!("127.0.0.1:{node}"): 1 });
+        let url = format!("http://127.0.0.1:{}/apisix/admin/routes/1", ports[1]);
+        let mut put = plan(args, &url, self.cores)?;
+        put.request = request("PUT", &put.target, &[format!("X-API-KEY: {ADMIN_KEY}")], route.to_string())?;
+        until_answered(&put, Some(&mut party), session)?;
+        let plan = plan(args, &format!("http://127.0.0.1:{}/hello", ports[0]), self.cores)?;
+        self.add("tidegate", plan, Some(party), session)
+    }
+
+    fn add_proxy(&mut self, args: &ScenarioArgs, name: &str, node: u16, session: &Session) -> Result<(), String> {
+        let port = free_ports(1)?[0];
+        let fill = |text: &str| text.replace("PORT", &port.to_string()).replace("NODE", &node.to_string());
+        let party = if name == "nginx" {
+            let config = fill(include_str!("../../data/scenario/nginx.conf"));
+            start_nginx("nginx", &config, self.folder(), self.cores.server)?
+        } else {
+            let file = self.folder().join("haproxy.cfg");
+            std::fs::write(&file, fill(include_str!("../../data/scenario/haproxy.cfg")))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+            let mut command = Command::new(program("haproxy")?);
+            command.args(["-db", "-f", "haproxy.cfg"]);
+            Party::start("haproxy", command, self.folder(), self.cores.server)?
+        };
+        let plan = plan(args, &format!("http://127.0.0.1:{port}/hello"), self.cores)?;
+        self.add(name, plan, Some(party), session)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        plan: Plan,
+        mut party: Option<Party>,
+        session: &Session,
+    ) -> Result<(), String> {
+        let seen = until_answered(&plan, party.as_mut(), session)?;
+        self.measured.push(Measured { name: name.to_owned(), plan, seen, party });
+        Ok(())
+    }
+
+    /// Who ran on which core.
+    pub(super) fn pinning(&self) -> Vec<Pin> {
+        let mut pins = Vec::new();
+        let mut add = |party: &str, core: Option<usize>| {
+            pins.extend(core.map(|core| Pin { party: party.to_owned(), cpus: vec![core as u32] }));
+        };
+        add("client", self.cores.client);
+        add("upstream", self.cores.node);
+        for measured in self.measured.iter().filter(|measured| measured.party.is_some()) {
+            add(&measured.name, self.cores.server);
+        }
+        pins
+    }
+
+    /// How each was started.
+    pub(super) fn command_lines(&self) -> Vec<(String, String)> {
+        let mut lines = vec![("upstream".to_owned(), self.node.command_line.clone())];
+        lines.extend(self.measured.iter().filter_map(|measured| {
+            Some((measured.name.clone(), measured.party.as_ref()?.command_line.clone()))
+        }));
+        lines
+    }
+}
+
+fn start_nginx(name: &str, config: &str, folder: &Path, core: Option<usize>) -> Result<Party, String> {
+    let file = folder.join(format!("{name}.conf"));
+    std::fs::write(&file, config).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut command = Command::new(program("nginx")?);
+    command.arg("-p").arg(folder).arg("-c").arg(&file).args(["-e", "stderr"]);
+    Party::start(name, command, folder, core)
+}
+
+/// Loopback only, no access log; the bounds on a connection's life are out of the way, as they are for the peers.
+fn config(ports: &[u16], workers: u16) -> Value {
+    let on = |port: u16| json!({ "ip": "127.0.0.1", "port": port });
+    json!({
+        "apisix": {
+            "node_listen": [on(ports[0])],
+            "ssl": { "listen": [on(ports[4])] },
+            "status": on(ports[2]),
+            "enable_control": false,
+        },
+        "deployment": { "admin": {
+            "admin_listen": on(ports[1]),
+            "admin_key": [{ "name": "admin", "key": ADMIN_KEY, "role": "admin" }],
+        } },
+        "nginx_config": {
+            "worker_processes": workers,
+            "http": {
+                "enable_access_log": false,
+                "keepalive_timeout": "3600s",
+                "keepalive_requests": 1_000_000_000,
+                "upstream": { "keepalive": 320, "keepalive_requests": 1_000_000_000 },
+            },
+        },
+        "plugin_attr": { "prometheus": { "export_addr": on(ports[3]) } },
+    })
+}
+
+fn plan(args: &ScenarioArgs, url: &str, cores: Cores) -> Result<Plan, String> {
+    let target = Target::parse(url).map_err(|error| error.to_string())?;
+    let endpoint = target.resolve(None)?.swap_remove(0);
+    Ok(Plan {
+        request: request("GET", &target, &[], String::new())?,
+        endpoint,
+        protocol: Protocol::Http1,
+        tls: None,
+        threads: 1,
+        connections: usize::from(args.connections),
+        depth: 1,
+        duration: args.duration,
+        warmup: args.warmup,
+        timeout: Duration::from_secs(5),
+        requests: None,
+        pace: args.rate.map_or(Pace::Closed, Pace::Constant),
+        check: None,
+        cores: cores.client.into_iter().collect(),
+        seed: 1,
+        target,
+    })
+}
+
+fn request(method: &str, target: &Target, lines: &[String], body: String) -> Result<Arc<Request>, String> {
+    Request::new(method, &target.authority, &target.path, lines, Bytes::from(body), 1)
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
+}
+
+/// Asks until the answer is a good one: a server needs a moment to start, and a route to be in effect.
+fn until_answered(plan: &Plan, mut party: Option<&mut Party>, session: &Session) -> Result<Tally, String> {
+    let begin = Instant::now();
+    loop {
+        let why = match session.ask_once(std::slice::from_ref(plan)) {
+            Ok((_, seen)) if seen.errors_total() == 0 => return Ok(seen),
+            Ok((_, seen)) => seen.faults().map(|(_, _, words)| words.to_owned()).collect(),
+            Err(why) => why,
+        };
+        if let Some(ended) = party.as_mut().and_then(|party| party.ended()) {
+            return Err(ended);
+        }
+        if session.interrupted() {
+            return Err("ended before anything was measured".into());
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("{}: not ready after {} s: {why}", plan.target, PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
