@@ -14,8 +14,8 @@ pub(super) struct Curve<'a> {
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 36.0;
+const RIGHT: f64 = 28.0;
+const TOP: f64 = 48.0;
 const PLOT: f64 = 260.0;
 const LEGEND_ROW: f64 = 20.0;
 
@@ -43,7 +43,7 @@ pub(super) fn chart(id: String, title: &str, curves: &[Curve<'_>]) -> Picture {
         picture.line("g", (LEFT, y), (WIDTH - RIGHT, y));
         picture.text(LEFT - 8.0, y + 4.0, Anchor::End, "s", &short(*step));
     }
-    picture.text(LEFT - 8.0, TOP - 8.0, Anchor::End, "s", "ms");
+    picture.text(LEFT - 8.0, TOP - 14.0, Anchor::End, "s", "ms");
     for (share, label) in [
         (0.0, "0"),
         (0.5, "50"),

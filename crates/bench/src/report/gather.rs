@@ -187,10 +187,13 @@ fn price(rows: &mut [Row], machines: &[Option<Machine>], prices: &Prices, today:
 fn compare_with_baseline(group: &mut Group) {
     let Some(base) = group.rows.iter().find(|row| row.name == group.baseline).cloned() else { return };
     for row in &mut group.rows {
-        row.relative = throughput_over(row, &base)
-            .map(|value| Ratio { value, interval: ratio_interval(&row.rates, &base.rates) });
-        row.relative_price_performance = price_performance_over(row, &base);
+        // Against itself the baseline is 1 exactly.
         let is_other = row.name != base.name;
+        row.relative = throughput_over(row, &base).map(|value| Ratio {
+            value,
+            interval: if is_other { ratio_interval(&row.rates, &base.rates) } else { None },
+        });
+        row.relative_price_performance = price_performance_over(row, &base);
         if is_other && !row.published && !base.published {
             row.test = mann_whitney(&row.rates, &base.rates);
         }

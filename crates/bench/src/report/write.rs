@@ -54,6 +54,13 @@ pub enum ReportError {
     Output(std::io::Error),
 }
 
+impl ReportError {
+    /// Whether the command line is wrong, and not a file or the system.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, ReportError::NoBaseline { .. } | ReportError::NoPriced { .. })
+    }
+}
+
 /// Makes the report. Its tables go to `out` as Markdown (or all of it as JSON), the names of written files to `notes`.
 pub fn run(args: &ReportArgs, out: &mut dyn Write, notes: &mut dyn Write) -> Result<(), ReportError> {
     let mut files: Vec<(String, ResultFile)> = args
