@@ -11,12 +11,12 @@ mod fields;
 mod http;
 mod keyring;
 mod limits;
-mod manager;
 mod reference;
 mod references;
 mod resolve;
 mod sealing;
 mod secrets;
+mod source;
 
 pub use keyring::{Format, Keyring, KeyringError, PREFIX, WELL_KNOWN};
 pub use reference::ManagedRef;

@@ -6,8 +6,8 @@
 
 use crate::http::Client;
 use crate::limits::ASKING_THREADS;
-use crate::manager::Managers;
 use crate::reference::ManagedRef;
+use crate::source::Sources;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ pub struct References(Arc<Shared>);
 struct Shared {
     lifetimes: Lifetimes,
     client: Client,
-    managers: Managers,
+    managers: Sources,
     state: Mutex<State>,
     /// Something may be due.
     work: Condvar,
@@ -48,7 +48,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Managers' resources by id: `vault/1`.
+    /// Sources' resources by id: `vault/1`.
     managers: HashMap<String, Arc<Value>>,
     entries: HashMap<ManagedRef, Entry>,
     /// What is to be asked, by when; what is not in it is being asked.
@@ -77,7 +77,7 @@ impl References {
         Self(Arc::new(Shared {
             lifetimes,
             client: Client::default(),
-            managers: Managers::default(),
+            managers: Sources::default(),
             state: Mutex::default(),
             work: Condvar::new(),
             known: Condvar::new(),

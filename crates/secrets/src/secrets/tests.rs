@@ -1,7 +1,7 @@
 //! From stored bytes to revealed resources, with a manager that stands in for Vault.
 
 use super::*;
-use crate::manager::stand_in::{self, Reply, Server};
+use crate::source::stand_in::{self, Reply, Server};
 use crate::{Format, Keyring, Lifetimes};
 use serde_json::json;
 use std::sync::Mutex;

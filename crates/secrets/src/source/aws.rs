@@ -4,7 +4,7 @@
 //! exists is meant, as in APISIX.
 
 use super::sigv4::{self, Credentials};
-use super::{Manager, excerpt, read};
+use super::{Source, excerpt, read};
 use crate::http::{Call, Client};
 use crate::limits::AWS_NAMES_MAX;
 use crate::reference::json_field;
@@ -21,7 +21,7 @@ enum Missing {
     Other(String),
 }
 
-impl Manager for Aws {
+impl Source for Aws {
     fn fetch(&self, client: &Client, config: Value, key: &str) -> Result<Value, String> {
         let config: AwsSecret = read(config)?;
         if key.is_empty() || key.starts_with('/') {

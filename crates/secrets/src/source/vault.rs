@@ -3,14 +3,14 @@
 //! A reference's key is `{secret}/{field}`. Of a versioned engine (KV 2) the path has `data` after the mount, which the
 //! resource's `prefix` may name (`kv/data/apisix`) or leave out (`kv/apisix`): Vault says which it wants.
 
-use super::{Manager, excerpt, read};
+use super::{Source, excerpt, read};
 use crate::http::{Answer, Call, Client};
 use model::resource::VaultSecret;
 use serde_json::Value;
 
 pub(super) struct Vault;
 
-impl Manager for Vault {
+impl Source for Vault {
     fn fetch(&self, client: &Client, config: Value, key: &str) -> Result<Value, String> {
         let config: VaultSecret = read(config)?;
         let (secret, field) = key.rsplit_once('/').ok_or_else(|| format!("error key format, key: {key}"))?;

@@ -141,7 +141,7 @@ pub(super) mod tests {
     use serde_json::Value;
 
     /// Made for these tests; opens nothing.
-    pub(in crate::manager) const ACCOUNT_KEY: &str = include_str!("gcp_test_key.pem");
+    pub(in crate::source) const ACCOUNT_KEY: &str = include_str!("gcp_test_key.pem");
 
     #[test]
     fn claims_are_signed_by_the_account() {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A service that keeps secrets, asked on a thread that may block.
-pub(crate) trait Manager: Send + Sync {
+pub(crate) trait Source: Send + Sync {
     /// What is kept under `key`. `config` is the manager's resource, its references to the environment resolved.
     ///
     /// # Errors
@@ -25,9 +25,9 @@ pub(crate) trait Manager: Send + Sync {
 }
 
 /// The managers by the name that references and keys have.
-pub(crate) struct Managers(Vec<(&'static str, Arc<dyn Manager>)>);
+pub(crate) struct Sources(Vec<(&'static str, Arc<dyn Source>)>);
 
-impl Default for Managers {
+impl Default for Sources {
     fn default() -> Self {
         Self(vec![
             ("vault", Arc::new(vault::Vault)),
@@ -37,7 +37,7 @@ impl Default for Managers {
     }
 }
 
-impl Managers {
+impl Sources {
     /// Asks the manager whose resource is called `id` (`vault/1`).
     ///
     /// # Errors
@@ -50,12 +50,12 @@ impl Managers {
         key: &str,
     ) -> Result<Value, String> {
         let name = id.split('/').next().unwrap_or_default();
-        let Some((_, manager)) = self.0.iter().find(|(known, _)| *known == name) else {
+        let Some((_, source)) = self.0.iter().find(|(known, _)| *known == name) else {
             return Err(format!("no secret manager: {name}"));
         };
         let mut config = config.clone();
         resolve_environment(&mut config)?;
-        manager.fetch(client, config, key)
+        source.fetch(client, config, key)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Google Cloud Secret Manager: the latest version of a secret, whole or one field of the JSON object that it is.
 
 use super::gcp_token::Tokens;
-use super::{Manager, excerpt, read};
+use super::{Source, excerpt, read};
 use crate::http::{Call, Client};
 use crate::reference::json_field;
 use base64::Engine as _;
@@ -14,7 +14,7 @@ pub(super) struct Gcp {
     tokens: Tokens,
 }
 
-impl Manager for Gcp {
+impl Source for Gcp {
     fn fetch(&self, client: &Client, config: Value, key: &str) -> Result<Value, String> {
         let config: GcpSecret = read(config)?;
         let trust_anyone = !config.ssl_verify;
