@@ -11,6 +11,7 @@ mod args;
 mod auth;
 mod batch;
 mod checks;
+pub mod control;
 mod current;
 mod delete;
 mod dispatch;
@@ -30,6 +31,7 @@ mod settings;
 mod shape;
 mod write;
 
+pub use control::{Control, ControlRequest};
 pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;

@@ -99,7 +99,7 @@ async fn read(head: &Parts, body: Body, limit: usize) -> Result<(Vec<u8>, u64), 
     Ok((kept, size.max(announced)))
 }
 
-fn to_http(response: AdminResponse) -> Response {
+pub(crate) fn to_http(response: AdminResponse) -> Response {
     let mut built = Response::builder().status(response.status);
     built = built.header(header::SERVER, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
     for (name, value) in response.headers {

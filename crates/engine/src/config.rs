@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 use observe::AccessLog;
-use plugin::{Gateway, Reply};
+use plugin::{BodyLimits, Gateway, PathRules, Reply};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -28,6 +28,10 @@ pub struct EngineConfig {
     pub show_upstream_status: bool,
     /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed.
     pub trusted_addresses: Vec<IpNet>,
+    /// What becomes of a request's path before routes are matched.
+    pub paths: PathRules,
+    /// How much of a body is read ahead where conditions look at it.
+    pub body_vars: BodyLimits,
     /// What TLS is spoken with clients; `None` where no address asks for it.
     pub tls: Option<Arc<tls::Server>>,
     /// What TLS is spoken with upstreams.

@@ -8,7 +8,7 @@ use engine::{ClientLimits, EngineConfig, Listen, Mount};
 use observe::AccessLog;
 use observe::access_log::{self, AccessLogConfig};
 use observe::metrics::{MetricsConfig, SERIES_DEFAULT};
-use plugin::PluginDef;
+use plugin::{BodyLimits, PathRules, PluginDef};
 use router::Mode;
 use snapshot::Keepalive;
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub fn engine(
         server: format!("Tidegate{version}"),
         show_upstream_status: proxy.show_upstream_status,
         trusted_addresses: proxy.trusted_addresses.clone().unwrap_or_default(),
+        paths: explain(settings).paths,
+        body_vars: explain(settings).body,
         gateway: plugin::Gateway {
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
@@ -55,6 +57,19 @@ pub fn engine(
         },
         mount,
         access_log,
+    }
+}
+
+/// How the data plane understands a request: what explaining one needs to know.
+pub fn explain(settings: &Settings) -> admin::control::Setting {
+    let proxy = &settings.proxy;
+    admin::control::Setting {
+        paths: PathRules {
+            delete_tail_slash: proxy.delete_uri_tail_slash,
+            like_servlet: proxy.normalize_uri_like_servlet,
+            match_encoded_slash: proxy.match_uri_encoded_slash,
+        },
+        body: BodyLimits { fields: proxy.max_post_args_size, graphql: proxy.graphql_max_size },
     }
 }
 
@@ -105,17 +120,11 @@ pub fn access_log(settings: &Settings, launch: &Launch) -> Option<AccessLogConfi
 }
 
 /// How routes are chosen.
-///
-/// # Errors
-/// For the one way that is not built yet.
-pub fn router_mode(settings: &Settings) -> anyhow::Result<Mode> {
+pub fn router_mode(settings: &Settings) -> Mode {
     match settings.proxy.router {
-        RouterKind::HostUri => Ok(Mode::HostUri),
-        RouterKind::Uri => Ok(Mode::Uri),
-        RouterKind::UriWithParameter => anyhow::bail!(
-            "apisix.router.http: radixtree_uri_with_parameter is not supported yet; use radixtree_host_uri or \
-             radixtree_uri"
-        ),
+        RouterKind::HostUri => Mode::HostUri,
+        RouterKind::Uri => Mode::Uri,
+        RouterKind::UriWithParameter => Mode::UriWithParameter,
     }
 }
 

@@ -11,7 +11,8 @@ use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
-use admin::{Admin, CurrentAdmin};
+use admin::control::NoHealth;
+use admin::{Admin, Control, CurrentAdmin};
 use anyhow::{Context as _, anyhow};
 use engine::{Bound, Engine, Mount};
 use observe::Metrics;
@@ -51,7 +52,9 @@ pub fn run(settings: Settings, started: Started, ready: Announcement) -> anyhow:
     let (rebuilds, orders) = mpsc::channel(1);
     let mount = mount(&settings, admin.as_ref(), control.handle());
     let metrics = Arc::clone(&parts.metrics);
-    let mut running = Running { started, settings, plan, metrics, admin, mount, seed: seed(), rebuilds };
+    let api = settings.control.map(|_| Arc::new(parts.control_api(&plan, &settings)));
+    let mut running =
+        Running { started, settings, plan, metrics, admin, control: api, mount, seed: seed(), rebuilds };
     let bound = Bound::new(running.engine_config())?;
     let (stop, stopped) = watch::channel(());
     control.block_on(serve_control(&running, &parts, stopped))?;
@@ -95,6 +98,12 @@ impl Parts {
             status: Arc::default(),
             readiness: Readiness::new(assemble::workers(settings)),
         })
+    }
+
+    fn control_api(&self, plan: &Plan, settings: &Settings) -> Control {
+        let (store, published) = (Arc::clone(&self.store), Arc::clone(&self.published));
+        let setting = assemble::explain(settings);
+        Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(NoHealth))
     }
 
     /// Loads the configuration and follows the store from then on, on a thread of its own: building a snapshot takes
@@ -158,7 +167,7 @@ fn mount(settings: &Settings, admin: Option<&Arc<CurrentAdmin>>, control: &Handl
 
 /// Takes the control plane's ports, all of them, and then serves them.
 async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receiver<()>) -> anyhow::Result<()> {
-    let Running { settings, admin, .. } = running;
+    let Running { settings, admin, control, .. } = running;
     let mut apps = Vec::new();
     if let Some(address) = settings.status {
         let listener = servers::bind("/status (apisix.status)", address).await?;
@@ -167,6 +176,10 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     if let Some(address) = settings.metrics.listen {
         let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address).await?;
         apps.push((listener, servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics))));
+    }
+    if let (Some(control), Some(address)) = (control, settings.control) {
+        let listener = servers::bind("the control API (apisix.control)", address).await?;
+        apps.push((listener, admin::control::server(Arc::clone(control))));
     }
     let admin_listener = match (admin, &settings.admin) {
         (Some(admin), Some(settings)) => {

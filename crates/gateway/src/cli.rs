@@ -28,6 +28,8 @@ pub enum Command {
     Reload(CommonArgs),
     /// Check the configuration
     Test(CommonArgs),
+    /// Tell what the running gateway would do with a request, and why
+    Explain(ExplainArgs),
     /// Measure how fast a server answers
     Bench(Box<bench::cli::BenchArgs>),
     /// Print what makes a shell complete this command's words
@@ -48,6 +50,36 @@ pub struct CommonArgs {
     /// Where the store, the logs, the generated key and the pid file live
     #[arg(long, value_name = "DIR", default_value = "./tidegate-data", env = "TIDEGATE_DATA_DIR")]
     pub data_dir: PathBuf,
+}
+
+/// What explaining takes.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArgs {
+    /// As every subcommand.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// The request's method
+    pub method: String,
+    /// The request's URL, or its path and query alone
+    pub url: String,
+    /// A header of the request; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub headers: Vec<String>,
+    /// The client's address [default: 127.0.0.1]
+    #[arg(long, value_name = "IP")]
+    pub remote_addr: Option<String>,
+    /// The request's body
+    #[arg(long, value_name = "TEXT")]
+    pub body: Option<String>,
+    /// The consumer as whom the client is authenticated
+    #[arg(long, value_name = "NAME")]
+    pub consumer: Option<String>,
+    /// The control API to ask [default: that of the configuration file]
+    #[arg(long, value_name = "IP:PORT")]
+    pub control: Option<std::net::SocketAddr>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What starting takes.

@@ -13,12 +13,12 @@ use clap::CommandFactory;
 use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cli::{Cli, Command, CommonArgs, StartArgs};
+use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, StartArgs};
 use crate::config::{Loaded, Reach, Report, Settings};
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
-use crate::{admin_key, boot, daemon, limits, quickstart};
+use crate::{admin_key, boot, daemon, explain, limits, quickstart};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -36,6 +36,7 @@ pub fn execute(cli: &Cli) -> ExitCode {
         Command::Quit(args) => quit(args),
         Command::Reload(args) => reload(args),
         Command::Test(args) => test(args),
+        Command::Explain(args) => explain_request(args),
         Command::Bench(args) => return bench::cli::execute(args),
         Command::Completions { shell } => completions(*shell),
         Command::Version(_) => say(format_args!("tidegate {}", env!("CARGO_PKG_VERSION"))),
@@ -179,6 +180,17 @@ fn checked(loaded: Result<Loaded, Report>, were_said: bool) -> anyhow::Result<Se
             bail!("the configuration is refused: {errors} {}", if errors == 1 { "error" } else { "errors" })
         }
     }
+}
+
+fn explain_request(args: &ExplainArgs) -> anyhow::Result<()> {
+    let address = match args.control {
+        Some(address) => address,
+        None => {
+            let settings = checked(launch::load(launch::config_file(&args.common).as_deref(), Reach::Anyone), true)?;
+            settings.control.context("the control API is switched off (apisix.enable_control)")?
+        }
+    };
+    say(explain::run(args, address)?)
 }
 
 fn running(data_dir: &Path) -> anyhow::Result<u32> {

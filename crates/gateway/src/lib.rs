@@ -11,6 +11,7 @@ pub mod command;
 pub mod config;
 pub mod cores;
 pub mod daemon;
+pub mod explain;
 pub mod launch;
 pub mod limits;
 pub mod pidfile;

@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::launch::Launch;
 use crate::limits;
 use crate::plan::Plan;
-use admin::CurrentAdmin;
+use admin::{Control, CurrentAdmin};
 use anyhow::Context as _;
 use engine::{Engine, EngineConfig, Mount};
 use observe::{ErrorLog, Metrics};
@@ -41,6 +41,8 @@ pub struct Running {
     pub metrics: Arc<Metrics>,
     /// The Admin API, where there is one.
     pub admin: Option<Arc<CurrentAdmin>>,
+    /// The control API, where there is one.
+    pub control: Option<Arc<Control>>,
     /// The Admin API on the data ports, where it is there.
     pub mount: Option<Mount>,
     /// Random bits of this process.
@@ -125,6 +127,9 @@ impl Running {
         if let (Some(current), Some(settings)) = (&self.admin, &self.settings.admin) {
             let registry = Arc::clone(&self.plan.registry);
             current.replace(current.get().with(registry, assemble::admin(settings)));
+        }
+        if let Some(control) = &self.control {
+            control.replace(Arc::clone(&self.plan.registry), assemble::explain(&self.settings));
         }
         engine.reconfigure(self.engine_config()).await;
         // Closing a log waits for its last lines.

@@ -5,6 +5,7 @@
 
 pub mod error;
 pub mod id;
+pub mod json_path;
 pub mod kind;
 pub mod plugins;
 pub mod resource;
@@ -13,6 +14,7 @@ pub mod var;
 
 pub use error::ConfigError;
 pub use id::Id;
+pub use json_path::JsonPath;
 pub use kind::Kind;
 pub use plugins::PluginMap;
 pub use resource::{

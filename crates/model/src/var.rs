@@ -2,6 +2,8 @@
 //!
 //! A name is parsed once, when a configuration is compiled; per request only [`VarSource::var`] runs.
 
+use crate::JsonPath;
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// A variable, parsed.
@@ -11,8 +13,10 @@ pub enum Var {
     RequestMethod,
     /// `uri`: the normalised path
     Uri,
-    /// `request_uri`: path and query as the client sent them
+    /// `request_uri`: normalised path and query, as APISIX has it
     RequestUri,
+    /// `real_request_uri`: path and query as the client sent them
+    RealRequestUri,
     /// `args`, `query_string`
     QueryString,
     /// `is_args`: `?` or nothing
@@ -27,6 +31,16 @@ pub enum Var {
     ServerProtocol,
     /// `request`, the request line
     RequestLine,
+    /// `content_type`
+    ContentType,
+    /// `content_length`
+    ContentLength,
+    /// `https`: `on` or absent
+    Https,
+    /// `binary_remote_addr`: 4 or 16 bytes
+    BinaryRemoteAddr,
+    /// `nginx_version`: this program's
+    Version,
     /// `request_length`: bytes of head and body received
     RequestLength,
     /// `request_time`: seconds with milliseconds
@@ -67,6 +81,8 @@ pub enum Var {
     UpstreamHost,
     /// `upstream_uri`
     UpstreamUri,
+    /// `upstream_unresolved_host`: the node's host as configured
+    UpstreamUnresolvedHost,
     /// `route_id`
     RouteId,
     /// `route_name`
@@ -103,10 +119,18 @@ pub enum Var {
     SentHttp(String),
     /// `cookie_NAME`
     Cookie(String),
-    /// `post_arg_NAME`: a form field of the body
+    /// `post_arg_NAME`: a field of a form in the body (`application/x-www-form-urlencoded`)
     PostArg(String),
-    /// `https`: `on`, or absent
-    Https,
+    /// `post_arg.PATH`: what stands there in the body, be it JSON or a form
+    PostField(JsonPath),
+    /// `graphql_name`: the name of the first operation, empty where it has none
+    GraphqlName,
+    /// `graphql_operation`: `query`, `mutation` or `subscription`
+    GraphqlOperation,
+    /// `graphql_root_fields`: a list
+    GraphqlRootFields,
+    /// `uri_param_NAME`: what a parameter of the route's path (`:NAME`, `*NAME`) stands for
+    UriParam(String),
     /// `ssl_NAME`: the encrypted connection
     Ssl(SslVar),
     /// Anything else: a variable that a plugin may have set for this request.
@@ -114,20 +138,62 @@ pub enum Var {
 }
 
 impl Var {
-    /// Parses a name without its `$`. Every name parses; unknown ones become [`Var::Custom`].
+    /// Parses a name without its `$`. Every name parses; unknown ones become [`Var::Custom`], and so do names with a
+    /// bad path in them, which nothing will ever set.
     #[must_use]
     pub fn parse(name: &str) -> Self {
+        Self::try_parse(name).unwrap_or_else(|_| Self::Custom(name.to_owned()))
+    }
+
+    /// Parses a name without its `$`, for those who can refuse it.
+    ///
+    /// # Errors
+    /// What is wrong with the path of a `post_arg.PATH`.
+    pub fn try_parse(name: &str) -> Result<Self, String> {
+        match name.strip_prefix("post_arg.") {
+            Some(path) => JsonPath::parse(path).map(Self::PostField),
+            None => Ok(Self::parse_plain(name)),
+        }
+    }
+
+    /// Whether its value has types and may be a list, and is asked for by [`VarSource::json`]; that of any other
+    /// variable is text.
+    #[must_use]
+    #[inline]
+    pub fn is_structured(&self) -> bool {
+        matches!(self, Self::PostField(_) | Self::GraphqlRootFields)
+    }
+
+    /// What of the request's body it is made from.
+    #[must_use]
+    pub fn body_need(&self) -> BodyNeed {
+        match self {
+            Self::PostArg(_) | Self::PostField(_) => BodyNeed { fields: true, graphql: false },
+            Self::GraphqlName | Self::GraphqlOperation | Self::GraphqlRootFields => {
+                BodyNeed { fields: false, graphql: true }
+            }
+            _ => BodyNeed::default(),
+        }
+    }
+
+    fn parse_plain(name: &str) -> Self {
         match name {
             "request_method" | "method" => Self::RequestMethod,
             "uri" | "document_uri" => Self::Uri,
             "request_uri" => Self::RequestUri,
+            "real_request_uri" => Self::RealRequestUri,
             "args" | "query_string" => Self::QueryString,
             "is_args" => Self::IsArgs,
             "host" => Self::Host,
             "hostname" => Self::Hostname,
             "scheme" => Self::Scheme,
             "server_protocol" => Self::ServerProtocol,
-            "request" => Self::RequestLine,
+            "request" | "request_line" => Self::RequestLine,
+            "content_type" => Self::ContentType,
+            "content_length" => Self::ContentLength,
+            "https" => Self::Https,
+            "binary_remote_addr" => Self::BinaryRemoteAddr,
+            "nginx_version" => Self::Version,
             "request_length" => Self::RequestLength,
             "request_time" => Self::RequestTime,
             "request_id" | "apisix_request_id" => Self::RequestId,
@@ -148,6 +214,10 @@ impl Var {
             "upstream_scheme" => Self::UpstreamScheme,
             "upstream_host" => Self::UpstreamHost,
             "upstream_uri" => Self::UpstreamUri,
+            "upstream_unresolved_host" => Self::UpstreamUnresolvedHost,
+            "graphql_name" => Self::GraphqlName,
+            "graphql_operation" => Self::GraphqlOperation,
+            "graphql_root_fields" => Self::GraphqlRootFields,
             "route_id" => Self::RouteId,
             "route_name" => Self::RouteName,
             "service_id" => Self::ServiceId,
@@ -162,7 +232,6 @@ impl Var {
             "pid" => Self::Pid,
             "connection" => Self::Connection,
             "connection_requests" => Self::ConnectionRequests,
-            "https" => Self::Https,
             _ => Self::parse_prefixed(name),
         }
     }
@@ -181,10 +250,21 @@ impl Var {
             Self::Cookie(rest.to_owned())
         } else if let Some(rest) = name.strip_prefix("post_arg_") {
             Self::PostArg(rest.to_owned())
+        } else if let Some(rest) = name.strip_prefix("uri_param_") {
+            Self::UriParam(rest.to_owned())
         } else {
             Self::Custom(name.to_owned())
         }
     }
+}
+
+/// What of a request's body a variable is made from. Bodies are read ahead only where somebody needs one of these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BodyNeed {
+    /// Form fields or JSON (`post_arg_`, `post_arg.`).
+    pub fields: bool,
+    /// A GraphQL document (`graphql_`).
+    pub graphql: bool,
 }
 
 /// A variable of an encrypted connection.
@@ -238,10 +318,9 @@ pub trait VarSource {
     /// The value, as bytes because header values need not be UTF-8; `None` where the variable is absent.
     fn var(&self, var: &Var) -> Option<Cow<'_, [u8]>>;
 
-    /// Whether the variable holds a list with `element` in it (`graphql_root_fields`); false for plain text, however
-    /// it may be made up, and for absent variables.
-    fn list_contains(&self, _var: &Var, _element: &[u8]) -> bool {
-        false
+    /// The value of a variable that [`Var::is_structured`]; `None` where it is absent, and for all others.
+    fn json(&self, _var: &Var) -> Option<Cow<'_, Value>> {
+        None
     }
 }
 
@@ -323,6 +402,21 @@ impl Template {
             }
         }
         resolved
+    }
+}
+
+impl BodyNeed {
+    /// Whether nothing of the body is needed.
+    #[must_use]
+    #[inline]
+    pub fn is_none(self) -> bool {
+        !self.fields && !self.graphql
+    }
+
+    /// What either of the two needs.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { fields: self.fields || other.fields, graphql: self.graphql || other.graphql }
     }
 }
 

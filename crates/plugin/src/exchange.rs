@@ -155,6 +155,8 @@ pub struct UpstreamTrace {
     pub addr: Option<Rc<str>>,
     /// The node's address: `$balancer_ip`; the part of `addr` before the port.
     pub ip_len: usize,
+    /// The node as configured, by name or address, with its port unless that is the scheme's own.
+    pub node: Option<Rc<str>>,
     /// The status it answered with; 0 where it has not.
     pub status: u16,
     /// From sending the request to the response's last byte; `None` where no upstream was asked.
@@ -169,13 +171,20 @@ impl UpstreamTrace {
     /// The trace of a request that began at `started` and for which no node was asked yet.
     #[must_use]
     pub fn new(started: Moment) -> Self {
-        Self { started, addr: None, ip_len: 0, status: 0, time: None, scheme: "", host: None }
+        Self { started, addr: None, ip_len: 0, node: None, status: 0, time: None, scheme: "", host: None }
     }
 
     /// The node's address and port; empty before one is asked.
     #[must_use]
     pub fn addr(&self) -> &str {
         self.addr.as_deref().unwrap_or_default()
+    }
+
+    /// The node's host as configured, a name or an address: `$upstream_unresolved_host`; empty before one is asked.
+    #[must_use]
+    pub fn node_host(&self) -> &str {
+        let authority = self.node.as_deref().unwrap_or_default();
+        wire::host_of(authority.as_bytes()).and_then(|host| authority.get(..host.len())).unwrap_or(authority)
     }
 
     /// The node's address without its port: what APISIX calls `balancer_ip`.

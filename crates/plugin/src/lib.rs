@@ -4,17 +4,21 @@
 //! nobody listens to costs nothing. Plugins see an [`Exchange`] and never a socket.
 
 mod auth;
+mod body_vars;
 mod chain;
 mod consumer;
 mod def;
 mod exchange;
 mod extras;
 mod flow;
+mod form;
+mod graphql;
 mod headers;
 mod hooks;
 mod log_source;
 mod meta;
 mod observed;
+mod path_rules;
 mod registry;
 mod request;
 mod shared;
@@ -23,6 +27,7 @@ mod vars;
 pub mod testkit;
 
 pub use auth::{Authenticator, CompiledCredential};
+pub use body_vars::{BodyLimits, BodyVars};
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use def::{Plugin, PluginDef, PluginDefBuilder, schema_of};
@@ -33,6 +38,7 @@ pub use headers::HeaderEdits;
 pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};
 pub use meta::Meta;
 pub use observed::Remembered;
+pub use path_rules::PathRules;
 pub use registry::{CompileContext, Parent, Registry};
 pub use request::{Request, RequestEdits};
 pub use shared::Shared;

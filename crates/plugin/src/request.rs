@@ -1,6 +1,6 @@
 //! The request as plugins see it: the client's head, and what plugins changed in it.
 
-use crate::HeaderEdits;
+use crate::{BodyVars, HeaderEdits};
 use std::borrow::Cow;
 use wire::{Known, RequestView};
 
@@ -16,6 +16,10 @@ pub struct Request<'a> {
     pub host: Cow<'a, [u8]>,
     /// What plugins changed; allocated when the first one does.
     pub edits: Option<Box<RequestEdits>>,
+    /// The body as conditions see it, where the configuration has conditions that look at it.
+    pub body: Option<Box<BodyVars>>,
+    /// What routes are matched against where it is not `path`.
+    route_path: Option<Box<[u8]>>,
 }
 
 /// What plugins changed in a request.
@@ -37,7 +41,20 @@ impl<'a> Request<'a> {
     /// A request that nobody has changed yet. `path` and `host` as in the fields of these names.
     #[must_use]
     pub fn new(view: RequestView<'a>, path: Cow<'a, [u8]>, host: Cow<'a, [u8]>) -> Self {
-        Self { view, path, host, edits: None }
+        Self { view, path, host, edits: None, body: None, route_path: None }
+    }
+
+    /// The path that routes are matched against: `$uri`, but for an encoded slash in it that is to stay one
+    /// (`match_uri_encoded_slash`).
+    #[must_use]
+    #[inline]
+    pub fn route_path(&self) -> &[u8] {
+        self.route_path.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Lets routes be matched against `path` and not against `$uri`.
+    pub fn set_route_path(&mut self, path: Vec<u8>) {
+        self.route_path = Some(path.into());
     }
 
     /// The method's token as received.

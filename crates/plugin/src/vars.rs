@@ -1,8 +1,9 @@
 //! The values of variables, read from an exchange.
 
-use crate::Exchange;
+use crate::{Exchange, form};
 use model::var::{SslVar, Var, VarSource};
-use router::RequestFacts;
+use router::{RequestFacts, uri_param};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,7 +15,7 @@ impl RequestFacts for Exchange<'_> {
     }
 
     fn path(&self) -> &[u8] {
-        &self.request.path
+        self.request.route_path()
     }
 
     fn method(&self) -> &[u8] {
@@ -48,6 +49,7 @@ impl VarSource for Exchange<'_> {
             }
             Var::UpstreamResponseTime => self.upstream.time.map(seconds),
             Var::UpstreamScheme => text(self.upstream.scheme),
+            Var::UpstreamUnresolvedHost => text(self.upstream.node_host()),
             Var::RouteId => text(&self.route?.id),
             Var::RouteName => text(&self.route?.name),
             Var::ServiceId => text(&self.route?.service_id),
@@ -56,6 +58,9 @@ impl VarSource for Exchange<'_> {
             Var::ConsumerGroupId => text(&self.consumer.as_ref()?.group_id),
             Var::MatchedUri => text(self.matched_uri),
             Var::MatchedHost => text(self.matched_host),
+            Var::UriParam(name) => {
+                uri_param(self.matched_uri, self.request.route_path(), name).map(Cow::Borrowed)
+            }
             Var::SentHttp(name) => self.reply_headers.get(name.as_bytes()).flatten().map(Cow::Borrowed),
             Var::Custom(name) => self
                 .vars
@@ -63,6 +68,18 @@ impl VarSource for Exchange<'_> {
                 .rev()
                 .find(|(set, _)| set == name)
                 .map(|(_, value)| Cow::Borrowed(value.as_slice())),
+            _ => None,
+        }
+    }
+
+    fn json(&self, var: &Var) -> Option<Cow<'_, Value>> {
+        let body = self.request.body.as_ref()?;
+        match var {
+            Var::PostField(path) => path.find(body.fields()?),
+            Var::GraphqlRootFields => {
+                let operation = body.operation(self.request.method(), self.request.query())?;
+                Some(Cow::Borrowed(&operation.root_fields))
+            }
             _ => None,
         }
     }
@@ -83,7 +100,11 @@ impl Exchange<'_> {
             Var::Connection => Some(number(self.client.serial)),
             Var::RequestMethod => Some(Cow::Borrowed(request.method())),
             Var::Uri => Some(Cow::Borrowed(&request.path)),
-            Var::RequestUri => Some(Cow::Borrowed(request.target())),
+            Var::RequestUri => {
+                let mark: &[u8] = if request.query().is_empty() { b"" } else { b"?" };
+                Some(Cow::Owned([&request.path, mark, request.query()].concat()))
+            }
+            Var::RealRequestUri => Some(Cow::Borrowed(request.target())),
             Var::QueryString => present(request.query()),
             Var::IsArgs => Some(Cow::Borrowed(if request.query().is_empty() { &b""[..] } else { b"?" })),
             Var::Host | Var::ServerName => present(&request.host),
@@ -95,7 +116,19 @@ impl Exchange<'_> {
                 Some(Cow::Owned([request.method(), request.target(), version].join(&b' ')))
             }
             Var::Http(name) => request.header(name.as_bytes()).map(Cow::Borrowed),
-            Var::Arg(name) => request.arg(name.as_bytes()).map(Cow::Borrowed),
+            Var::Arg(name) => form::field(request.query(), name.as_bytes()),
+            Var::ContentType => request.header(b"content-type").map(Cow::Borrowed),
+            Var::ContentLength => request.header(b"content-length").map(Cow::Borrowed),
+            Var::BinaryRemoteAddr => Some(Cow::Owned(match self.client.ip() {
+                IpAddr::V4(ip) => ip.octets().to_vec(),
+                IpAddr::V6(ip) => ip.octets().to_vec(),
+            })),
+            Var::Version => text(env!("CARGO_PKG_VERSION")),
+            Var::PostArg(_)
+            | Var::PostField(_)
+            | Var::GraphqlName
+            | Var::GraphqlOperation
+            | Var::GraphqlRootFields => self.body_var(var),
             Var::Cookie(name) => request.cookie(name.as_bytes()).map(Cow::Borrowed),
             Var::UpstreamHost => match self.upstream.host.as_deref() {
                 Some(host) => text(host),
@@ -115,6 +148,22 @@ impl Exchange<'_> {
 }
 
 impl Exchange<'_> {
+    /// Variables that are made from the body, as text.
+    fn body_var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
+        let body = self.request.body.as_ref()?;
+        let operation = || body.operation(self.request.method(), self.request.query());
+        match var {
+            Var::PostArg(name) => body.form_field(name),
+            Var::GraphqlName => Some(Cow::Borrowed(operation()?.name.as_bytes())),
+            Var::GraphqlOperation => text(operation()?.kind),
+            _ => match self.json(var)? {
+                Cow::Borrowed(Value::String(value)) => Some(Cow::Borrowed(value.as_bytes())),
+                Cow::Owned(Value::String(value)) => Some(Cow::Owned(value.into_bytes())),
+                other => Some(Cow::Owned(other.to_string().into_bytes())),
+            },
+        }
+    }
+
     /// `$request_id`, shown as 32 hexadecimal digits as nginx's: unique per process and request, not secret.
     pub(crate) fn id(&self) -> u128 {
         let connection = mix(self.gateway.seed ^ self.client.serial);
@@ -182,4 +231,70 @@ fn number(value: u64) -> Cow<'static, [u8]> {
 /// Seconds with milliseconds: `0.005`.
 fn seconds(value: Duration) -> Cow<'static, [u8]> {
     Cow::Owned(format!("{}.{:03}", value.as_secs(), value.subsec_millis()).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testkit::Bench;
+    use crate::{BodyLimits, BodyVars};
+    use model::var::{Template, Var, VarSource};
+    use router::Expr;
+    use serde_json::json;
+
+    #[test]
+    fn variables_of_the_request_have_apisix_values() {
+        let bench = Bench::new(
+            "GET /a/%62?x=1%202&y&na%6de=n\nHost: a.com:80\nContent-Type: text/plain\nContent-Length: 5",
+        );
+        let mut exchange = bench.exchange();
+        (exchange.matched_uri, exchange.matched_host) = ("/a/:id", "");
+        for (name, expected) in [
+            ("uri", Some("/a/b")),
+            ("request_uri", Some("/a/b?x=1%202&y&na%6de=n")),
+            ("real_request_uri", Some("/a/%62?x=1%202&y&na%6de=n")),
+            ("arg_x", Some("1 2")),
+            ("arg_y", Some("")),
+            ("arg_name", Some("n")),
+            ("arg_none", None),
+            ("uri_param_id", Some("b")),
+            ("uri_param_none", None),
+            ("content_type", Some("text/plain")),
+            ("content_length", Some("5")),
+            ("https", None),
+            ("post_arg_x", None),
+            ("post_arg.x", None),
+            ("graphql_name", None),
+        ] {
+            let value =
+                exchange.var(&Var::parse(name)).map(|value| String::from_utf8_lossy(&value).into_owned());
+            assert_eq!(value.as_deref(), expected, "{name}");
+        }
+        exchange.request.set_route_path(b"/a/x%2Fy".to_vec());
+        assert_eq!(exchange.var(&Var::parse("uri_param_id")).as_deref(), Some(&b"x%2Fy"[..]));
+        assert_eq!(exchange.var(&Var::Uri).as_deref(), Some(&b"/a/b"[..]));
+    }
+
+    #[test]
+    fn variables_of_the_body_have_types_in_conditions_and_are_text_elsewhere() {
+        let bench = Bench::new("POST /");
+        let mut exchange = bench.exchange();
+        let body = br#"{"model": "m", "n": 5, "on": true, "list": [{"t": "a"}, {"t": "b"}]}"#.to_vec();
+        let body = BodyVars::new(Some(b"application/json"), Some(body), BodyLimits::default());
+        exchange.request.body = Some(Box::new(body));
+        for (rule, expected) in [
+            (
+                json!([["post_arg.model", "==", "m"], ["post_arg.n", ">", 4], ["post_arg.on", "==", true]]),
+                true,
+            ),
+            (json!([["post_arg.list[*].t", "has", "b"]]), true),
+            (json!([["post_arg.list[*].t", "has", "c"]]), false),
+            (json!([["post_arg.none", "==", "m"]]), false),
+            (json!([["post_arg.none", "!", "==", "m"]]), true),
+        ] {
+            assert_eq!(Expr::compile(&rule).expect("valid").eval(&exchange), expected, "{rule}");
+        }
+        let mut text = Vec::new();
+        Template::parse("$post_arg.model ${post_arg.n} ${post_arg.list[0].t}").render(&exchange, &mut text);
+        assert_eq!(String::from_utf8_lossy(&text), "m 5 [\"a\"]");
+    }
 }

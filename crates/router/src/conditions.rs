@@ -3,12 +3,13 @@
 use crate::networks::parse_network;
 use crate::router::RequestFacts;
 use crate::{Expr, MethodSet, Networks};
+use model::var::BodyNeed;
 use model::{ConfigError, Route};
 
 /// The compiled conditions of a route; the default lets every request pass.
 ///
-/// They are asked in the order of the fields, the cheap ones first. A route's `filter_func` will be the last of them
-/// once a Lua host is there to run it.
+/// They are asked in the order of the fields, the cheap ones first. A route's `filter_func` is none of them: it is a Lua
+/// function, and a route that has one is refused where routes are compiled.
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
     /// Methods; the empty set means all.
@@ -17,6 +18,35 @@ pub struct Conditions {
     pub remote_addrs: Networks,
     /// Conditions on variables.
     pub vars: Option<Expr>,
+}
+
+/// One condition of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// `host`, `hosts`
+    Host,
+    /// `uri`, `uris`
+    Path,
+    /// `methods`
+    Method,
+    /// `remote_addr`, `remote_addrs`
+    RemoteAddr,
+    /// `vars`: the rule of this index; `None` where the rules are joined by an operator, and it is the whole.
+    Vars(Option<usize>),
+}
+
+impl Condition {
+    /// Its name, after the field of the route.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Path => "uri",
+            Self::Method => "methods",
+            Self::RemoteAddr => "remote_addr",
+            Self::Vars(_) => "vars",
+        }
+    }
 }
 
 impl Conditions {
@@ -54,6 +84,24 @@ impl Conditions {
         } else {
             Err(errors)
         }
+    }
+
+    /// What of the body the conditions look at.
+    #[must_use]
+    pub fn body_need(&self) -> BodyNeed {
+        self.vars.as_ref().map(Expr::body_need).unwrap_or_default()
+    }
+
+    /// The first condition that `request` does not meet; `None` where [`Self::allow`] lets it pass.
+    pub fn first_failed<R: RequestFacts>(&self, request: &R) -> Option<Condition> {
+        if !self.methods.allows(request.method()) {
+            return Some(Condition::Method);
+        }
+        if !self.remote_addrs.is_empty() && !self.remote_addrs.contains(request.remote_ip()) {
+            return Some(Condition::RemoteAddr);
+        }
+        let vars = self.vars.as_ref()?;
+        vars.first_failed(request).map(Condition::Vars)
     }
 
     /// Whether `request` passes.

@@ -7,7 +7,7 @@
 
 use crate::operator::{Operator, Test};
 use model::ConfigError;
-use model::var::{Var, VarSource};
+use model::var::{BodyNeed, Var, VarSource};
 use serde_json::Value;
 
 /// How deep rules may nest. Conditions that people write stay below four; compiling and evaluating recurse as deep as
@@ -54,6 +54,24 @@ impl Expr {
     pub fn eval<S: VarSource + ?Sized>(&self, source: &S) -> bool {
         self.0.eval(source)
     }
+
+    /// Where the expression does not hold: the index of the first rule that fails, or `None` where the rules do not
+    /// just stand side by side.
+    pub(crate) fn first_failed<S: VarSource + ?Sized>(&self, source: &S) -> Option<Option<usize>> {
+        if self.eval(source) {
+            return None;
+        }
+        Some(match &self.0 {
+            Node::All { negated: false, parts } => parts.iter().position(|part| !part.eval(source)),
+            _ => None,
+        })
+    }
+
+    /// What of the body the variables are made from.
+    #[must_use]
+    pub fn body_need(&self) -> BodyNeed {
+        self.0.body_need()
+    }
 }
 
 impl Node {
@@ -62,6 +80,15 @@ impl Node {
             Self::All { negated, parts } => parts.iter().all(|part| part.eval(source)) != *negated,
             Self::Any { negated, parts } => parts.iter().any(|part| part.eval(source)) != *negated,
             Self::Test { negated, var, test } => test.holds(var, source) != *negated,
+        }
+    }
+
+    fn body_need(&self) -> BodyNeed {
+        match self {
+            Self::All { parts, .. } | Self::Any { parts, .. } => {
+                parts.iter().fold(BodyNeed::default(), |need, part| need.or(part.body_need()))
+            }
+            Self::Test { var, .. } => var.body_need(),
         }
     }
 }
@@ -134,10 +161,13 @@ fn compile_test(rule: &[Value], path: &str) -> Compiled {
     let Some(var) = rule[0].as_str() else {
         return refuse(format!("{path}/0"), "invalid expression: the name of a variable is expected");
     };
+    let var = Var::try_parse(var).map_err(|error| {
+        vec![ConfigError::new(format!("{path}/0"), format!("invalid expression: {error}"))]
+    })?;
     let test = operator
         .test(&right.unwrap_or(Value::Null))
         .map_err(|errors| errors.into_iter().map(|error| error.under(&right_path)).collect::<Vec<_>>())?;
-    Ok(Node::Test { negated: reversed != operator.negates(), var: Var::parse(var), test })
+    Ok(Node::Test { negated: reversed != operator.negates(), var, test })
 }
 
 /// Whether a logical operator negates, and whether it wants all of its rules (or any of them).

@@ -8,19 +8,24 @@
 
 mod conditions;
 mod entry;
+mod explain;
 pub mod expr;
+mod glob;
 mod methods;
 mod networks;
 mod number;
 mod operator;
 mod pattern;
+mod payloads;
 mod router;
 mod tree;
 mod window;
 
-pub use conditions::Conditions;
+pub use conditions::{Condition, Conditions};
 pub use entry::RouteEntry;
+pub use explain::{Beaten, Considered, Explanation, Outcome};
 pub use expr::Expr;
 pub use methods::MethodSet;
 pub use networks::Networks;
+pub use pattern::uri_param;
 pub use router::{Match, Mode, RequestFacts, Router};

@@ -6,6 +6,7 @@ use model::ConfigError;
 use model::var::{Var, VarSource};
 use pcre2::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Backtracking steps after which a pattern counts as not matching. `(a+)+$` and its like reach this bound in half a
 /// millisecond where PCRE2 has a JIT and in some ten where it has none; PCRE2's own bound is a hundred times as high.
@@ -36,14 +37,16 @@ pub(crate) enum Test {
     Text(Box<[u8]>),
     /// It spells this number.
     Number(f64),
+    /// It is this boolean, which only values from JSON can be.
+    Bool(bool),
     /// It spells a number that stands in this relation to this one.
     Compare(fn(&f64, &f64) -> bool, f64),
     /// The pattern is found in it.
     Pattern(Regex),
-    /// It is one of these texts.
-    OneOf(Box<[Box<[u8]>]>),
+    /// It is one of these.
+    OneOf(Box<[Value]>),
     /// It is a list with this element.
-    Contains(Box<[u8]>),
+    Contains(Value),
     /// It is an address within these networks.
     Within(Networks),
     /// No value of a variable stands in this relation to such a right side, as with `["arg_a", ">", true]`.
@@ -85,9 +88,7 @@ impl Operator {
             Self::Matches => pattern(right, false)?,
             Self::MatchesCaseless => pattern(right, true)?,
             Self::In => one_of(right),
-            Self::Has => {
-                right.as_str().map_or(Test::Never, |element| Test::Contains(element.as_bytes().into()))
-            }
+            Self::Has => Test::Contains(right.clone()),
             Self::IpMatch => within(right)?,
         })
     }
@@ -96,24 +97,66 @@ impl Operator {
 impl Test {
     /// The answer for `var` as `source` has it.
     pub(crate) fn holds<S: VarSource + ?Sized>(&self, var: &Var, source: &S) -> bool {
-        match self {
-            Self::Never => return false,
-            Self::Contains(element) => return source.list_contains(var, element),
-            _ => {}
+        if var.is_structured() {
+            return self.holds_for_json(source.json(var).as_deref());
         }
-        let Some(value) = source.var(var) else { return matches!(self, Self::Absent) };
+        if matches!(self, Self::Never) {
+            return false;
+        }
+        match source.var(var) {
+            None => matches!(self, Self::Absent),
+            Some(value) => self.holds_for_text(&value),
+        }
+    }
+
+    fn holds_for_text(&self, value: &[u8]) -> bool {
         match self {
-            Self::Absent | Self::Never | Self::Contains(_) => false,
+            Self::Absent | Self::Never | Self::Contains(_) | Self::Bool(_) => false,
             Self::Text(text) => *value == **text,
-            Self::Number(number) => to_number(&value) == Some(*number),
-            Self::Compare(relation, than) => to_number(&value).is_some_and(|number| relation(&number, than)),
+            Self::Number(number) => to_number(value) == Some(*number),
+            Self::Compare(relation, than) => to_number(value).is_some_and(|number| relation(&number, than)),
             // A match that runs into its limit is an error of PCRE2, and no match.
-            Self::Pattern(regex) => regex.is_match(&value).unwrap_or(false),
-            Self::OneOf(texts) => texts.iter().any(|text| *value == **text),
+            Self::Pattern(regex) => regex.is_match(value).unwrap_or(false),
+            // A number in the list is no text to Lua, which holds `"1"` and `1` apart.
+            Self::OneOf(all) => {
+                all.iter().any(|one| one.as_str().is_some_and(|text| text.as_bytes() == value))
+            }
             Self::Within(networks) => {
-                std::str::from_utf8(&value).ok().and_then(parse_ip).is_some_and(|ip| networks.contains(ip))
+                std::str::from_utf8(value).ok().and_then(parse_ip).is_some_and(|ip| networks.contains(ip))
             }
         }
+    }
+
+    /// The answer for a value that has a type; `null` counts as absent.
+    fn holds_for_json(&self, value: Option<&Value>) -> bool {
+        let Some(value) = value.filter(|value| !value.is_null()) else { return matches!(self, Self::Absent) };
+        match self {
+            Self::Absent | Self::Never => false,
+            Self::Text(text) => value.as_str().is_some_and(|value| value.as_bytes() == &**text),
+            Self::Bool(wanted) => value.as_bool() == Some(*wanted),
+            Self::OneOf(all) => all.iter().any(|one| same(one, value)),
+            Self::Contains(element) => {
+                value.as_array().is_some_and(|list| list.iter().any(|one| same(one, element)))
+            }
+            Self::Number(_) | Self::Compare(..) | Self::Pattern(_) | Self::Within(_) => {
+                // A number is the text that spells it; tables and booleans are neither.
+                let text = match value {
+                    Value::String(text) => Cow::Borrowed(text.as_str()),
+                    Value::Number(number) => Cow::Owned(number.to_string()),
+                    _ => return false,
+                };
+                self.holds_for_text(text.as_bytes())
+            }
+        }
+    }
+}
+
+/// Whether two values are the same to Lua: of one type, and 1 is 1.0; two tables never are.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        (Value::Array(_) | Value::Object(_), _) | (_, Value::Null) => false,
+        (a, b) => a == b,
     }
 }
 
@@ -122,8 +165,9 @@ fn equal(right: &Value) -> Test {
         Value::Null => Test::Absent,
         Value::String(text) => Test::Text(text.as_bytes().into()),
         Value::Number(number) => number.as_f64().map_or(Test::Never, Test::Number),
-        // Variables are text: none is a boolean or a table.
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Test::Never,
+        Value::Bool(wanted) => Test::Bool(*wanted),
+        // To Lua no two tables are equal.
+        Value::Array(_) | Value::Object(_) => Test::Never,
     }
 }
 
@@ -169,10 +213,9 @@ fn sets_match_limit(pattern: &str) -> bool {
     false
 }
 
-/// Numbers in the list are left out: a variable is text, and Lua holds `"1"` and `1` apart.
 fn one_of(right: &Value) -> Test {
     let Value::Array(elements) = right else { return Test::Never };
-    Test::OneOf(elements.iter().filter_map(Value::as_str).map(|text| text.as_bytes().into()).collect())
+    Test::OneOf(elements.as_slice().into())
 }
 
 fn within(right: &Value) -> Result<Test, Vec<ConfigError>> {
@@ -206,8 +249,8 @@ mod tests {
         fn var(&self, _: &Var) -> Option<Cow<'_, [u8]>> {
             self.0.map(Cow::Borrowed)
         }
-        fn list_contains(&self, _: &Var, element: &[u8]) -> bool {
-            element == b"in-list"
+        fn json(&self, _: &Var) -> Option<Cow<'_, Value>> {
+            self.0.and_then(|text| serde_json::from_slice(text).ok()).map(Cow::Owned)
         }
     }
 
@@ -267,7 +310,6 @@ mod tests {
             ["in", [null], null, false],
             ["in", "1", "1", false],
             ["IN", {"a": "1"}, "1", false],
-            ["has", "in-list", "in-list", true],
             ["HAS", "b", "b", false],
             ["has", 1, "1", false],
             ["ipmatch", "127.0.0.0/16", "127.0.0.1", true],
@@ -281,6 +323,44 @@ mod tests {
             let value = row[2].as_str().map(|text| &*text.to_owned().leak());
             let operator = row[0].as_str().expect("text");
             assert_eq!(answer(operator, &row[1], value), row[3], "{row}");
+        }
+    }
+
+    #[test]
+    fn values_from_json_have_types() {
+        let table = json!([
+            // operator, right side, value, answer
+            ["==", "v", "v", true],
+            ["==", "1", 1, false],
+            ["==", 1, 1, true],
+            ["==", 1, "1", true],
+            ["==", true, true, true],
+            ["==", true, "true", false],
+            ["==", null, null, true],
+            ["==", ["v"], ["v"], false],
+            ["~=", "v", ["v"], true],
+            [">", 1, 2, true],
+            [">", "1", 2.5, true],
+            [">", 1, [2], false],
+            ["~~", "^a", "ab", true],
+            ["~~", "^1", 12, true],
+            ["~~", "t", true, false],
+            ["in", ["a", 1], 1, true],
+            ["in", ["a", 1], "1", false],
+            ["in", [["a"]], ["a"], false],
+            ["has", "a", ["b", "a"], true],
+            ["has", 1, ["1", 1.0], true],
+            ["has", "a", ["b"], false],
+            ["has", "a", "a", false],
+            ["has", null, [null], false],
+            ["ipmatch", "10.0.0.0/8", "10.1.1.1", true]
+        ]);
+        let var = Var::try_parse("post_arg.x").expect("a path");
+        for row in table.as_array().expect("rows") {
+            let operator = Operator::parse(row[0].as_str().expect("text")).expect("an operator");
+            let test = operator.test(&row[1]).expect("a valid right side");
+            let value: &'static [u8] = row[2].to_string().into_bytes().leak();
+            assert_eq!(test.holds(&var, &All(Some(value))) != operator.negates(), row[3], "{row}");
         }
     }
 

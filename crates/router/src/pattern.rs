@@ -1,7 +1,6 @@
 //! What the paths and hosts of a route look like, and how they become keys of the tree.
-//!
-//! `radixtree_uri_with_parameter` will add one thing here: a path is cut at the first `:` of a segment as well, and
-//! the glob then says what its parameters held.
+
+use crate::glob::Glob;
 
 /// A path as a route names it, taken apart.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,18 +11,6 @@ pub(crate) struct PathPattern<'p> {
     pub(crate) exact: bool,
     /// What must hold for the rest of the path.
     pub(crate) glob: Option<Glob>,
-}
-
-/// The rest of a pattern from its first `*` segment on: `*/edit` of `/doc/*/edit`. Segments that begin with `*` stand
-/// for any text, slashes and all; those that begin with `:` for one segment that is not empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Glob(Box<[Segment]>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Segment {
-    Any,
-    One,
-    Text(Box<[u8]>),
 }
 
 /// A host as a route names it, taken apart.
@@ -37,12 +24,18 @@ pub(crate) struct HostPattern {
 
 impl<'p> PathPattern<'p> {
     /// Every text is a pattern. A `*` makes it a prefix; one inside a segment (`/a*b`) ends the pattern there, as in
-    /// lua-resty-radixtree.
-    pub(crate) fn parse(path: &'p str) -> Self {
-        let Some(star) = path.find('*') else { return Self { key: path, exact: true, glob: None } };
-        let (key, tail) = path.split_at(star);
+    /// lua-resty-radixtree. With `params` a segment that begins with `:` is a parameter. (There lua-resty-radixtree
+    /// takes a `:` inside a segment, as in `/a:b`, for the end of the pattern, and any path that begins with `/a` for a
+    /// match; here it is a byte like any other.)
+    pub(crate) fn parse(path: &'p str, params: bool) -> Self {
+        let param = params.then(|| path.find("/:").map(|slash| slash + 1)).flatten();
+        let star = path.find('*');
+        let Some(at) = param.into_iter().chain(star).min() else {
+            return Self { key: path, exact: true, glob: None };
+        };
+        let (key, tail) = path.split_at(at);
         let begins_segment = key.is_empty() || key.ends_with('/');
-        let glob = (begins_segment && tail.contains('/')).then(|| Glob::parse(tail));
+        let glob = (begins_segment && (tail.contains('/') || param == Some(at))).then(|| Glob::parse(tail));
         Self { key, exact: false, glob }
     }
 }
@@ -53,58 +46,25 @@ impl HostPattern {
         let suffix = host.rsplit_once('*').map(|(_, suffix)| suffix);
         Self { key: suffix.unwrap_or(host).bytes().rev().collect(), exact: suffix.is_none() }
     }
-}
 
-impl Glob {
-    fn parse(tail: &str) -> Self {
-        let segment = |text: &str| match text.as_bytes() {
-            [b'*', ..] => Segment::Any,
-            [b':', ..] => Segment::One,
-            text => Segment::Text(text.into()),
-        };
-        Self(tail.split('/').map(segment).collect())
-    }
-
-    /// Whether `rest`, the path from the first `*` on, fits. Of several `*` only the last one met is ever taken back,
-    /// so this takes at most segments times segments steps.
-    pub(crate) fn matches(&self, rest: &[u8]) -> bool {
-        let (mut segments, mut want) = (Some(rest), 0);
-        let mut retry: Option<(usize, Option<&[u8]>)> = None;
-        loop {
-            let (head, tail) = match segments {
-                Some(text) => split_segment(text),
-                None if want == self.0.len() => return true,
-                // The path is used up: giving a `*` more of it leaves even less for the rest.
-                None => return false,
-            };
-            let fits = match self.0.get(want) {
-                Some(Segment::Any) => {
-                    retry = Some((want + 1, tail));
-                    true
-                }
-                Some(Segment::One) => !head.is_empty(),
-                Some(Segment::Text(text)) => head == &**text,
-                None => false,
-            };
-            if fits {
-                (segments, want) = (tail, want + 1);
-                continue;
-            }
-            // The last `*` takes one segment more.
-            let Some((after, Some(from))) = retry else { return false };
-            let (_, tail) = split_segment(from);
-            (segments, want) = (tail, after);
-            retry = Some((after, tail));
-        }
+    /// Whether `host`, in lower case, is one of those.
+    pub(crate) fn fits(&self, host: &[u8]) -> bool {
+        let same = host.iter().rev().zip(&self.key).all(|(a, b)| a == b);
+        same && (if self.exact { host.len() == self.key.len() } else { host.len() >= self.key.len() })
     }
 }
 
-/// The first segment, and what follows its slash if it has one.
-fn split_segment(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match text.iter().position(|&byte| byte == b'/') {
-        Some(slash) => (&text[..slash], Some(&text[slash + 1..])),
-        None => (text, None),
-    }
+/// What the parameter `name` of `pattern`, a route's path that fitted `path`, stands for: `7` for `id` where
+/// `/user/:id` met `/user/7`; a `*` without a name is called `:ext`. `None` where the pattern has no such parameter.
+#[must_use]
+pub fn uri_param<'p>(pattern: &str, path: &'p [u8], name: &str) -> Option<&'p [u8]> {
+    let at = (0..pattern.len()).find(|at| opens(pattern.as_bytes(), *at))?;
+    Glob::parse(pattern.get(at..)?).param(path.get(at..)?, name)
+}
+
+/// Whether a segment that stands for more than itself begins at `at`.
+fn opens(pattern: &[u8], at: usize) -> bool {
+    matches!(pattern[at], b'*' | b':') && (at == 0 || pattern[at - 1] == b'/')
 }
 
 #[cfg(test)]
@@ -125,9 +85,30 @@ mod tests {
             ("/a/*/b", "/a/", false, true),
             ("", "", true, false),
         ] {
-            let pattern = PathPattern::parse(path);
+            let pattern = PathPattern::parse(path, false);
             assert_eq!((pattern.key, pattern.exact, pattern.glob.is_some()), (key, exact, glob), "{path}");
         }
+    }
+
+    #[test]
+    fn with_parameters_a_colon_opens_a_segment() {
+        for (path, key, exact, fitting, other) in [
+            ("/a/:id", "/a/", false, "/a/7", "/a/7/8"),
+            ("/a/:id/b", "/a/", false, "/a/7/b", "/a/7/c"),
+            ("/a/:id/*rest", "/a/", false, "/a/7/b/c", "/a//b"),
+            ("/a/*/:id", "/a/", false, "/a/x/7", "/a/7"),
+            ("/a/b:c", "/a/b:c", true, "", ""),
+        ] {
+            let pattern = PathPattern::parse(path, true);
+            assert_eq!((pattern.key, pattern.exact), (key, exact), "{path}");
+            let fits = |path: &str| {
+                pattern.glob.as_ref().is_none_or(|glob| glob.matches(&path.as_bytes()[pattern.key.len()..]))
+            };
+            assert!(exact || (fits(fitting) && !fits(other)), "{path}");
+        }
+        assert_eq!(uri_param("/a/:id", b"/a/7", "id"), Some(&b"7"[..]));
+        assert_eq!(uri_param("/a/*", b"/a/7/8", ":ext"), Some(&b"7/8"[..]));
+        assert_eq!(uri_param("/a", b"/a", "id"), None);
     }
 
     #[test]
@@ -151,7 +132,7 @@ mod tests {
             ("/a/*/", "/a/x/", true),
             ("/a/*/", "/a/x", false),
         ] {
-            let parsed = PathPattern::parse(pattern);
+            let parsed = PathPattern::parse(pattern, false);
             let rest = path.strip_prefix(parsed.key).expect("the tables' paths begin with the key");
             let glob = parsed.glob.expect("the table's patterns have one");
             assert_eq!(glob.matches(rest.as_bytes()), expected, "{pattern} {path}");

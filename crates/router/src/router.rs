@@ -1,10 +1,11 @@
 //! The router: entries under all their hosts and paths, and the search for the one that a request matches.
 
 use crate::RouteEntry;
-use crate::entry::{Candidate, Candidates};
+use crate::entry::{Candidate, Candidates, Placed};
 use crate::pattern::{HostPattern, PathPattern};
+use crate::payloads::Payloads;
 use crate::tree::{Backward, Forward, Slot, Tree};
-use model::var::{Var, VarSource};
+use model::var::{BodyNeed, Var, VarSource};
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
@@ -17,13 +18,15 @@ pub enum Mode {
     HostUri,
     /// `radixtree_uri`: the path first; the host is one more condition.
     Uri,
+    /// `radixtree_uri_with_parameter`: as [`Self::Uri`], and a segment `:name` of a path stands for any one segment.
+    UriWithParameter,
 }
 
 /// What the router asks about a request. Nothing here may allocate in the plain case.
 pub trait RequestFacts: VarSource {
     /// The host in lower case without a port; may be empty.
     fn host(&self) -> &[u8];
-    /// The normalised path, without the query.
+    /// The path that routes are matched against: normalised, without the query.
     fn path(&self) -> &[u8];
     /// The method as sent.
     fn method(&self) -> &[u8];
@@ -31,14 +34,23 @@ pub trait RequestFacts: VarSource {
     fn remote_ip(&self) -> IpAddr;
 }
 
-/// A persistent router: a clone costs three reference counts, and neither sees what the other is changed to later.
+/// A persistent router: a clone costs five reference counts, and neither sees what the other is changed to later.
 #[derive(Debug)]
 pub struct Router<T> {
-    mode: Mode,
-    hosts: Tree<HostRoutes<T>>,
-    any_host: Tree<Candidates<T>>,
-    by_id: Tree<Arc<RouteEntry<T>>>,
+    pub(crate) mode: Mode,
+    pub(crate) hosts: Tree<HostRoutes>,
+    pub(crate) any_host: Tree<Candidates>,
+    pub(crate) by_id: Tree<Arc<Placed>>,
+    payloads: Payloads<T>,
     len: usize,
+    body_users: BodyUsers,
+}
+
+/// How many entries look at something of the body.
+#[derive(Debug, Clone, Copy, Default)]
+struct BodyUsers {
+    fields: usize,
+    graphql: usize,
 }
 
 /// The entry that a request matches.
@@ -53,21 +65,27 @@ pub struct Match<'r, T> {
 }
 
 /// The paths below one host pattern.
-#[derive(Debug)]
-struct HostRoutes<T> {
-    pattern: Arc<str>,
-    paths: Tree<Candidates<T>>,
+#[derive(Debug, Clone)]
+pub(crate) struct HostRoutes {
+    pub(crate) pattern: Arc<str>,
+    pub(crate) paths: Tree<Candidates>,
 }
 
 impl Mode {
-    /// By its name in the configuration; `None` for names that are not supported.
+    /// By its name in the configuration; `None` for other names.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "radixtree_host_uri" => Some(Self::HostUri),
             "radixtree_uri" => Some(Self::Uri),
+            "radixtree_uri_with_parameter" => Some(Self::UriWithParameter),
             _ => None,
         }
+    }
+
+    /// Whether `:name` is a parameter.
+    pub(crate) fn has_params(self) -> bool {
+        self == Self::UriWithParameter
     }
 }
 
@@ -75,7 +93,15 @@ impl<T> Router<T> {
     /// A router without entries.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
-        Self { mode, hosts: Tree::default(), any_host: Tree::default(), by_id: Tree::default(), len: 0 }
+        Self {
+            mode,
+            hosts: Tree::default(),
+            any_host: Tree::default(),
+            by_id: Tree::default(),
+            payloads: Payloads::default(),
+            len: 0,
+            body_users: BodyUsers::default(),
+        }
     }
 
     /// How many entries there are.
@@ -90,50 +116,38 @@ impl<T> Router<T> {
         self.len == 0
     }
 
-    /// The entry of `id`.
+    /// What the entry of `id` leads to.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<&RouteEntry<T>> {
-        self.by_id.get(id.as_bytes())?.exact.as_deref()
+    pub fn get(&self, id: &str) -> Option<&T> {
+        self.payloads.get(self.placed(id)?.payload)
     }
 
-    /// Puts `entry` under all its hosts and paths, in place of the one that has its id.
-    pub fn insert(&mut self, mut entry: RouteEntry<T>) {
-        self.remove(&entry.id);
-        for host in &mut entry.hosts {
-            host.make_ascii_lowercase();
-        }
-        let entry = Arc::new(entry);
-        for host in self.host_keys(&entry) {
-            let paths = match host {
-                None => &mut self.any_host,
-                Some(host) => &mut HostRoutes::at(&mut self.hosts, host).paths,
-            };
-            add(paths, &entry);
-        }
-        self.by_id.slot_mut(entry.id.as_bytes()).exact = Some(Arc::clone(&entry));
-        self.len += 1;
+    /// The hosts of the entry of `id`, in lower case.
+    #[must_use]
+    pub fn hosts(&self, id: &str) -> Option<&[String]> {
+        Some(&self.placed(id)?.hosts)
     }
 
-    /// Takes the entry of `id` out of all its places and returns it; `None` where there is none.
-    pub fn remove(&mut self, id: &str) -> Option<Arc<RouteEntry<T>>> {
-        let entry = Arc::clone(self.by_id.get(id.as_bytes())?.exact.as_ref()?);
-        for host in self.host_keys(&entry) {
-            match host {
-                None => take_out(&mut self.any_host, &entry),
-                Some(host) => HostRoutes::take_out(&mut self.hosts, host, &entry),
-            }
-        }
-        self.by_id.edit(id.as_bytes(), |slot| slot.exact = None);
-        self.len -= 1;
-        Some(entry)
+    /// What of the body the conditions of any entry look at.
+    #[inline]
+    #[must_use]
+    pub fn body_need(&self) -> BodyNeed {
+        BodyNeed { fields: self.body_users.fields > 0, graphql: self.body_users.graphql > 0 }
     }
 
     /// The entry that `request` matches, in the order that the crate's documentation describes.
     pub fn find<'r, R: RequestFacts>(&'r self, request: &R) -> Option<Match<'r, T>> {
+        let (candidate, host) = self.first(request)?;
+        let payload = self.payloads.get(candidate.entry.payload)?;
+        Some(Match { payload, path: candidate.path(), host })
+    }
+
+    #[inline]
+    fn first<'r, R: RequestFacts>(&'r self, request: &R) -> Option<(&'r Candidate, Option<&'r str>)> {
         if !self.hosts.is_empty() {
-            let below_host = |routes: &'r HostRoutes<T>| {
-                let found = find_path(&routes.paths, request, |_| Some(None))?;
-                Some(Match { host: Some(&routes.pattern), ..found })
+            let below_host = |routes: &'r HostRoutes| {
+                let (found, _) = find_path(&routes.paths, request, |_| Some(None))?;
+                Some((found, Some(&*routes.pattern)))
             };
             if let Some(found) = self.hosts.find_map(Backward(request.host()), below_host) {
                 return Some(found);
@@ -141,16 +155,72 @@ impl<T> Router<T> {
         }
         match self.mode {
             Mode::HostUri => find_path(&self.any_host, request, |_| Some(None)),
-            Mode::Uri => find_path(&self.any_host, request, |entry| host_condition(entry, request)),
+            Mode::Uri | Mode::UriWithParameter => {
+                find_path(&self.any_host, request, |entry| host_condition(entry, request))
+            }
         }
     }
 
+    fn placed(&self, id: &str) -> Option<&Arc<Placed>> {
+        self.by_id.get(id.as_bytes())?.exact.as_ref()
+    }
+
     /// Under which hosts the entry stands in the host tree; `None` is the tree of any host.
-    fn host_keys<'e>(&self, entry: &'e RouteEntry<T>) -> Vec<Option<&'e str>> {
-        if self.mode == Mode::Uri || entry.hosts.is_empty() {
+    fn host_keys<'e>(&self, entry: &'e Placed) -> Vec<Option<&'e str>> {
+        if self.mode != Mode::HostUri || entry.hosts.is_empty() {
             return vec![None];
         }
         entry.hosts.iter().map(|host| Some(host.as_str())).collect()
+    }
+}
+
+impl<T: Clone> Router<T> {
+    /// Puts `entry` under all its hosts and paths, in place of the one that has its id.
+    pub fn insert(&mut self, entry: RouteEntry<T>) {
+        self.remove(&entry.id);
+        let RouteEntry { id, mut hosts, paths, priority, conditions, payload } = entry;
+        hosts.iter_mut().for_each(|host| host.make_ascii_lowercase());
+        let payload = self.payloads.add(payload);
+        let entry = Arc::new(Placed { id, hosts, paths, priority, conditions, payload });
+        let params = self.mode.has_params();
+        for host in self.host_keys(&entry) {
+            let paths = match host {
+                None => &mut self.any_host,
+                Some(host) => &mut HostRoutes::at(&mut self.hosts, host).paths,
+            };
+            add(paths, &entry, params);
+        }
+        let need = entry.conditions.body_need();
+        self.body_users.fields += usize::from(need.fields);
+        self.body_users.graphql += usize::from(need.graphql);
+        self.by_id.slot_mut(entry.id.as_bytes()).exact = Some(Arc::clone(&entry));
+        self.len += 1;
+    }
+
+    /// Lets the entry of `id` lead to `payload`; all else about it stays. False where there is none. Far cheaper than
+    /// [`Self::insert`]: the trees are not touched.
+    pub fn replace(&mut self, id: &str, payload: T) -> bool {
+        let Some(place) = self.placed(id).map(|entry| entry.payload) else { return false };
+        self.payloads.set(place, payload);
+        true
+    }
+
+    /// Takes the entry of `id` out of all its places and returns what it led to; `None` where there is none.
+    pub fn remove(&mut self, id: &str) -> Option<T> {
+        let entry = Arc::clone(self.placed(id)?);
+        let params = self.mode.has_params();
+        for host in self.host_keys(&entry) {
+            match host {
+                None => take_out(&mut self.any_host, &entry, params),
+                Some(host) => HostRoutes::take_out(&mut self.hosts, host, &entry, params),
+            }
+        }
+        let need = entry.conditions.body_need();
+        self.body_users.fields -= usize::from(need.fields);
+        self.body_users.graphql -= usize::from(need.graphql);
+        self.by_id.edit(id.as_bytes(), |slot| slot.exact = None);
+        self.len -= 1;
+        self.payloads.take(entry.payload)
     }
 }
 
@@ -161,7 +231,9 @@ impl<T> Clone for Router<T> {
             hosts: self.hosts.clone(),
             any_host: self.any_host.clone(),
             by_id: self.by_id.clone(),
+            payloads: self.payloads.clone(),
             len: self.len,
+            body_users: self.body_users,
         }
     }
 }
@@ -172,25 +244,19 @@ impl<T> Default for Router<T> {
     }
 }
 
-impl<T> Clone for HostRoutes<T> {
-    fn clone(&self) -> Self {
-        Self { pattern: Arc::clone(&self.pattern), paths: self.paths.clone() }
-    }
-}
-
-impl<T> HostRoutes<T> {
+impl HostRoutes {
     fn at<'t>(hosts: &'t mut Tree<Self>, host: &str) -> &'t mut Self {
         let pattern = HostPattern::parse(host);
         half(hosts.slot_mut(&pattern.key), pattern.exact)
             .get_or_insert_with(|| Self { pattern: host.into(), paths: Tree::default() })
     }
 
-    fn take_out(hosts: &mut Tree<Self>, host: &str, entry: &RouteEntry<T>) {
+    fn take_out(hosts: &mut Tree<Self>, host: &str, entry: &Placed, params: bool) {
         let pattern = HostPattern::parse(host);
         hosts.edit(&pattern.key, |slot| {
             let routes = half(slot, pattern.exact);
             if let Some(routes) = routes {
-                take_out(&mut routes.paths, entry);
+                take_out(&mut routes.paths, entry, params);
             }
             routes.take_if(|routes| routes.paths.is_empty());
         });
@@ -198,19 +264,19 @@ impl<T> HostRoutes<T> {
 }
 
 /// Puts `entry` under all its paths.
-fn add<T>(paths: &mut Tree<Candidates<T>>, entry: &Arc<RouteEntry<T>>) {
+fn add(paths: &mut Tree<Candidates>, entry: &Arc<Placed>, params: bool) {
     for (at, path) in entry.paths.iter().enumerate() {
-        let pattern = PathPattern::parse(path);
+        let pattern = PathPattern::parse(path, params);
         half(paths.slot_mut(pattern.key.as_bytes()), pattern.exact)
             .get_or_insert_default()
-            .insert(Candidate { entry: Arc::clone(entry), path: at, glob: pattern.glob });
+            .insert(Candidate::new(entry, at, pattern));
     }
 }
 
 /// Takes `entry` out from under all its paths.
-fn take_out<T>(paths: &mut Tree<Candidates<T>>, entry: &RouteEntry<T>) {
+fn take_out(paths: &mut Tree<Candidates>, entry: &Placed, params: bool) {
     for path in &entry.paths {
-        let pattern = PathPattern::parse(path);
+        let pattern = PathPattern::parse(path, params);
         paths.edit(pattern.key.as_bytes(), |slot| {
             half(slot, pattern.exact).take_if(|candidates| candidates.remove(&entry.id));
         });
@@ -221,32 +287,27 @@ fn half<V>(slot: &mut Slot<V>, exact: bool) -> &mut Option<V> {
     if exact { &mut slot.exact } else { &mut slot.prefix }
 }
 
-/// The first candidate in `paths` that `request` satisfies. `host` says whether the entry takes the request's host, and
-/// under which pattern.
+/// The first candidate in `paths` that `request` satisfies, and what `host` gave for it: whether the entry takes the
+/// request's host, and under which pattern.
 #[inline]
-fn find_path<'r, T, R: RequestFacts>(
-    paths: &'r Tree<Candidates<T>>,
+fn find_path<'r, R: RequestFacts>(
+    paths: &'r Tree<Candidates>,
     request: &R,
-    host: impl Fn(&'r RouteEntry<T>) -> Option<Option<&'r str>>,
-) -> Option<Match<'r, T>> {
+    host: impl Fn(&'r Placed) -> Option<Option<&'r str>>,
+) -> Option<(&'r Candidate, Option<&'r str>)> {
     let path = request.path();
     paths.find_map(Forward(path), |candidates| {
         candidates.iter().find_map(|candidate| {
             let entry = &*candidate.entry;
             let host = host(entry)?;
-            let fits = entry.conditions.allow(request)
-                && candidate.glob.as_ref().is_none_or(|glob| {
-                    let key_len = candidate.path().find('*').unwrap_or_default();
-                    glob.matches(path.get(key_len..).unwrap_or_default())
-                });
-            fits.then(|| Match { payload: &entry.payload, path: candidate.path(), host })
+            (entry.conditions.allow(request) && candidate.fits(path)).then_some((candidate, host))
         })
     })
 }
 
 /// The host as a condition ([`Mode::Uri`]): the first of the entry's hosts that fits. A host written with a port is
 /// compared with the `Host` header as it was sent.
-fn host_condition<'r, T, R: RequestFacts>(entry: &'r RouteEntry<T>, request: &R) -> Option<Option<&'r str>> {
+pub(crate) fn host_condition<'r, R: RequestFacts>(entry: &'r Placed, request: &R) -> Option<Option<&'r str>> {
     static HTTP_HOST: LazyLock<Var> = LazyLock::new(|| Var::Http("host".to_owned()));
     if entry.hosts.is_empty() {
         return Some(None);

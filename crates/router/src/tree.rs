@@ -137,6 +137,17 @@ impl<V> Tree<V> {
         }
     }
 
+    /// Shows `visit` all that stands anywhere, in the order of keys.
+    pub(crate) fn for_each<'t>(&'t self, mut visit: impl FnMut(&'t V)) {
+        let mut pending = vec![&*self.root];
+        while let Some(node) = pending.pop() {
+            if let Some(slot) = &node.slot {
+                slot.exact.iter().chain(&slot.prefix).for_each(&mut visit);
+            }
+            pending.extend(node.children.iter().rev().map(|child| &**child));
+        }
+    }
+
     /// What stands at exactly `key`.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Slot<V>> {
         let (mut node, mut rest) = (&*self.root, key);

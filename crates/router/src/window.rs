@@ -29,6 +29,11 @@ impl<V> Window<V> {
         self.slots.get(usize::from(byte.wrapping_sub(self.first)))?.as_ref()
     }
 
+    /// The children, by their bytes.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &V> {
+        self.slots.iter().flatten()
+    }
+
     pub(crate) fn get_mut(&mut self, byte: u8) -> Option<&mut V> {
         self.slots.get_mut(usize::from(byte.wrapping_sub(self.first)))?.as_mut()
     }

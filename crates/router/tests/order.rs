@@ -3,7 +3,7 @@
 mod request;
 
 use request::{Request, entry};
-use router::{Conditions, Mode, RouteEntry, Router};
+use router::{Beaten, Condition, Conditions, Mode, Outcome, RouteEntry, Router};
 use serde_json::json;
 
 fn router(mode: Mode, entries: Vec<RouteEntry<String>>) -> Router<String> {
@@ -180,10 +180,110 @@ fn a_clone_does_not_see_later_changes_and_an_insert_replaces() {
     assert_eq!((before.len(), router.len()), (1, 2));
     check(&before, &[("a.com/x", "1"), ("a.com/y/1", "1"), ("b.com/y/1", "-")]);
     check(&router, &[("a.com/x", "2"), ("a.com/y/1", "-"), ("b.com/y/1", "1")]);
-    assert_eq!(router.get("1").map(|entry| entry.hosts.as_slice()), Some(&["b.com".to_owned()][..]));
+    assert_eq!(router.hosts("1"), Some(&["b.com".to_owned()][..]));
 
-    let removed = router.remove("2").expect("it is there");
-    assert_eq!(removed.payload, "2");
+    assert_eq!(router.remove("2").as_deref(), Some("2"));
     assert!(router.remove("2").is_none());
     check(&router, &[("a.com/x", "-")]);
+}
+
+#[test]
+fn a_replaced_payload_is_found_in_all_places_and_not_by_earlier_clones() {
+    let mut router = router(Mode::HostUri, vec![entry("1", &["a.com", "b.com"], &["/x", "/y/*"], 0, &[])]);
+    let before = router.clone();
+    assert!(router.replace("1", "new".to_owned()));
+    assert!(!router.replace("2", "new".to_owned()));
+    for (router, expected) in [(&before, "1"), (&router, "new")] {
+        let cases = ["a.com/x", "b.com/y/1"].map(|request| (request, expected));
+        check(router, &cases);
+        assert_eq!(router.get("1").map(String::as_str), Some(expected));
+    }
+}
+
+#[test]
+fn parameters_stand_for_one_segment_each() {
+    let entries = vec![
+        entry("id", &[], &["/user/:id"], 0, &[]),
+        entry("orders", &[], &["/user/:id/orders/:order"], 0, &[]),
+        entry("any", &[], &["/user/*"], 0, &[]),
+        entry("me", &["foo.com"], &["/user/me"], 0, &[]),
+    ];
+    let with = router(Mode::UriWithParameter, entries.clone());
+    check(
+        &with,
+        &[
+            ("foo.com/user/me", "me"),
+            ("bar.com/user/me", "id"),
+            ("/user/", "any"),
+            ("/user/7", "id"),
+            ("/user/7/orders/8", "orders"),
+            ("/user/7/orders/8/9", "any"),
+        ],
+    );
+    let without = router(Mode::Uri, entries);
+    check(&without, &[("/user/7", "any"), ("/user/:id", "id")]);
+}
+
+#[test]
+fn an_explanation_names_what_was_tried_and_why_it_was_passed_over() {
+    let vars = json!([["arg_a", "==", "v"], ["arg_b", "==", "w"]]);
+    let conditions = Conditions {
+        vars: Some(router::Expr::compile(&vars).expect("valid rules")),
+        ..Conditions::default()
+    };
+    let entries = vec![
+        RouteEntry { conditions, ..entry("vars", &["a.com"], &["/x/y"], 5, &[]) },
+        entry("post", &["a.com"], &["/x/y"], 4, &["POST"]),
+        entry("won", &["a.com"], &["/x/y"], 3, &[]),
+        entry("lower", &["a.com"], &["/x/y"], 2, &[]),
+        entry("prefix", &["a.com"], &["/x/*"], 9, &[]),
+        entry("wildcard", &["*.com"], &["/x/y"], 9, &[]),
+        entry("any host", &[], &["/x/y"], 9, &[]),
+        entry("tail", &["a.com"], &["/x/*/z"], 9, &[]),
+        entry("other host", &["b.org"], &["/x/y"], 9, &[]),
+        entry("other path", &["a.com"], &["/z"], 9, &[]),
+    ];
+    let router = router(Mode::HostUri, entries);
+    let mut request = Request::new("GET", "a.com", "/x/y");
+    request.value = Some(b"v");
+    let explained = router.explain(&request, 100);
+    let outcomes: Vec<_> = explained.considered.iter().map(|one| (one.id, one.outcome)).collect();
+    let failed = Outcome::Failed;
+    assert_eq!(
+        outcomes,
+        [
+            ("vars", failed(Condition::Vars(Some(1)))),
+            ("post", failed(Condition::Method)),
+            ("won", Outcome::Chosen),
+            ("lower", Outcome::Beaten(Beaten::Priority)),
+            ("tail", failed(Condition::Path)),
+            ("prefix", Outcome::Beaten(Beaten::Path)),
+            ("wildcard", Outcome::Beaten(Beaten::Host)),
+            ("any host", Outcome::Beaten(Beaten::Host)),
+            ("other host", failed(Condition::Host)),
+            ("other path", failed(Condition::Path)),
+        ]
+    );
+    let short = router.explain(&request, 2);
+    assert_eq!((short.considered.len(), short.omitted), (3, 7));
+    assert_eq!(short.considered[2].id, "won");
+}
+
+#[test]
+fn what_conditions_look_at_in_the_body_is_known_as_long_as_they_are_there() {
+    let with = |id, vars: serde_json::Value| RouteEntry {
+        conditions: Conditions {
+            vars: Some(router::Expr::compile(&vars).expect("valid rules")),
+            ..Conditions::default()
+        },
+        ..entry(id, &[], &["/"], 0, &[])
+    };
+    let mut router = router(Mode::HostUri, vec![with("1", json!([["arg_a", "==", "b"]]))]);
+    assert!(router.body_need().is_none());
+    router.insert(with("2", json!([["OR", ["arg_a", "b"], ["post_arg.model", "b"]]])));
+    router.insert(with("3", json!([["graphql_name", "b"]])));
+    assert!(router.body_need().fields && router.body_need().graphql);
+    router.remove("2");
+    router.insert(with("3", json!([["arg_a", "==", "b"]])));
+    assert!(router.body_need().is_none());
 }

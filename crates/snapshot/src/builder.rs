@@ -2,7 +2,7 @@
 
 use crate::consumers::ConsumerIndex;
 use crate::dependents::Dependents;
-use crate::link::{Resources, global_chain, link};
+use crate::link::{Resources, global_chain, link, relink};
 use crate::metadata::Metadata;
 use crate::resource::{Compiler, Resource};
 use crate::revealing::Revealing;
@@ -354,9 +354,9 @@ impl Builder {
     /// if one did.
     fn relink(&mut self, changed: BTreeSet<Arc<str>>) {
         let mut global_changed = false;
-        for key in self.dependents.closure(changed) {
+        for key in self.dependents.closure(changed.clone()) {
             match Kind::parse_key(&key) {
-                Some((Kind::Route, id)) => self.relink_route(&key, id),
+                Some((Kind::Route, id)) => self.relink_route(&key, id, changed.contains(&key)),
                 Some((Kind::GlobalRule, _)) => global_changed = true,
                 Some((Kind::Upstream, id)) => self.relink_upstream(&key, id),
                 Some((Kind::Ssl, id)) => self.certificates.relink(id, self.resources.get(&key)),
@@ -371,7 +371,18 @@ impl Builder {
         }
     }
 
-    fn relink_route(&mut self, key: &str, id: &str) {
+    /// A route that did not change itself keeps its place in the router, unless its hosts are its service's and those
+    /// did: that spares the router most of the work when a service or an upstream of many routes changes.
+    fn relink_route(&mut self, key: &str, id: &str, changed: bool) {
+        if !changed
+            && let Some(hosts) = self.router.hosts(id)
+            && let Some(resource) = self.resources.get(key)
+            && let Some(route) = relink(id, resource, &self.resources, hosts)
+        {
+            self.routes_linked += 1;
+            self.router.replace(id, route);
+            return;
+        }
         let entry = self.resources.get(key).and_then(|resource| link(id, resource, &self.resources));
         match entry {
             Some(entry) => {

@@ -21,18 +21,38 @@ pub(crate) fn link(id: &str, resource: &Resource, resources: &Resources) -> Opti
         return None;
     }
     let service = form.service_ref.as_ref().and_then(|reference| service(reference, resources));
-    let mut hosts = form.hosts.clone();
-    if let Some((_, service)) = service.filter(|_| hosts.is_empty()) {
-        hosts.clone_from(&service.hosts);
-    }
     Some(RouteEntry {
         id: id.to_owned(),
-        hosts,
+        hosts: hosts(form, service).to_vec(),
         paths: form.paths.clone(),
         priority: form.priority,
         conditions: form.conditions.clone(),
         payload: Arc::new(compose(id, resource, form, service, resources)),
     })
+}
+
+/// The route `id` alone, where the router has it already and it keeps its place there, which was under `placed` hosts;
+/// `None` where it has to be linked.
+pub(crate) fn relink(
+    id: &str,
+    resource: &Resource,
+    resources: &Resources,
+    placed: &[String],
+) -> Option<Arc<Route>> {
+    let Form::Route(form) = &resource.form else { return None };
+    let service = form.service_ref.as_ref().and_then(|reference| service(reference, resources));
+    let hosts = hosts(form, service);
+    let stays =
+        hosts.len() == placed.len() && hosts.iter().zip(placed).all(|(a, b)| a.eq_ignore_ascii_case(b));
+    stays.then(|| Arc::new(compose(id, resource, form, service, resources)))
+}
+
+/// The route's hosts, else its service's.
+fn hosts<'r>(form: &'r RouteForm, service: Option<(&'r Resource, &'r ServiceForm)>) -> &'r [String] {
+    match service {
+        Some((_, service)) if form.hosts.is_empty() => &service.hosts,
+        _ => &form.hosts,
+    }
 }
 
 /// The plugins of all global rules. A plugin that stands in more than one of them runs in none, as in APISIX: which

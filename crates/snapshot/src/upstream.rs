@@ -3,8 +3,9 @@
 use balance::Algorithm;
 use model::ConfigError;
 use model::resource::{HashOn, KeepalivePool, PassHost, Scheme, Timeout};
-use model::var::{Template, Var};
+use model::var::{Template, Var, VarSource};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +107,20 @@ pub struct Keepalive {
 }
 
 impl Upstream {
+    /// What `chash` hashes for a request; the client's address where the configured key has no value. Empty for the
+    /// other algorithms, which hash nothing.
+    pub fn hashed<'s>(&self, source: &'s dyn VarSource) -> Cow<'s, [u8]> {
+        let value = match &self.hash_key {
+            _ if self.algorithm != Algorithm::Chash => return Cow::Borrowed(b""),
+            HashKey::Var(var) => source.var(var),
+            HashKey::Template(template) => {
+                let mut text = Vec::new();
+                (template.render(source, &mut text) > 0).then_some(Cow::Owned(text))
+            }
+        };
+        value.or_else(|| source.var(&Var::RemoteAddr)).unwrap_or_default()
+    }
+
     /// Compiles an upstream as written. Its `uid` is 0: whoever keeps it gives it one.
     ///
     /// An upstream that names its nodes by service discovery has none here, so its requests are told that no valid

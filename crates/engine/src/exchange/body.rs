@@ -3,6 +3,7 @@
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use crate::timer::Timer;
+use std::ops::{Deref, DerefMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 use wire::http1::{BodyDecoder, chunk_head};
 use wire::{BodyEvent, BodyLength};
@@ -10,9 +11,12 @@ use wire::{BodyEvent, BodyLength};
 /// Smaller pieces are copied behind the bytes before them, larger ones leave by a gathering write.
 pub(super) const COPY_MAX: usize = 4 * 1024;
 
+/// How much of a body is asked for at once when it is read ahead.
+const AHEAD_STEP: u64 = 64 * 1024;
+
 /// The body of a request, read through the part of the head's buffer that the head left free.
 pub(super) struct RequestBody<'b> {
-    buffer: &'b mut [u8],
+    buffer: Buffer<'b>,
     /// `buffer[start..end]` is read and not yet decoded.
     start: usize,
     end: usize,
@@ -25,12 +29,20 @@ pub(super) struct RequestBody<'b> {
     limit: u64,
 }
 
+/// Where a body's bytes are.
+enum Buffer<'b> {
+    /// In the part of the head's buffer that the head left free.
+    Lent(&'b mut [u8]),
+    /// In memory of its own: it was read ahead, and was too large for that part.
+    Own(Vec<u8>),
+}
+
 impl<'b> RequestBody<'b> {
     /// A body of `length`, of which `filled` bytes are in `buffer` (along with what follows it). `limit` is the
     /// largest length accepted, 0 for any.
     pub(super) fn new(buffer: &'b mut [u8], filled: usize, length: BodyLength, limit: u64) -> Self {
         Self {
-            buffer,
+            buffer: Buffer::Lent(buffer),
             start: 0,
             end: filled,
             decoder: BodyDecoder::new(length),
@@ -103,6 +115,59 @@ impl<'b> RequestBody<'b> {
                 _ => return,
             }
         }
+    }
+
+    /// Reads all of it, at most `limit` bytes, and leaves it to be sent as if it were still to come. `None` where there is
+    /// more; what was read of it is sent later as well. Nothing that follows the body is read.
+    pub(super) async fn read_ahead<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        timer: &Timer,
+        limit: usize,
+        deadline: impl Fn() -> u64,
+    ) -> Result<Option<Vec<u8>>, ProxyError> {
+        if matches!(self.length, BodyLength::Exact(length) if length > limit as u64) {
+            return Ok(None);
+        }
+        let (mut decoder, mut at, mut whole) = (self.decoder, self.start, Vec::new());
+        loop {
+            let (used, event) = decoder.next(&self.buffer[at..self.end]).map_err(bad_body)?;
+            at += used;
+            let more = event == BodyEvent::NeedMore;
+            if let BodyEvent::Data(data) = event {
+                whole.extend_from_slice(data);
+            }
+            if whole.len() > limit {
+                return Ok(None);
+            }
+            if decoder.is_done() {
+                return Ok(Some(whole));
+            }
+            if more {
+                let known = (self.end - at) as u64;
+                let wanted = decoder.at_least().saturating_sub(known).clamp(1, AHEAD_STEP);
+                timer.arm(deadline());
+                self.fill_more(client, timer, usize::try_from(wanted).unwrap_or(1)).await?;
+            }
+        }
+    }
+
+    /// Reads at most `most` bytes behind those that are there, with more room where there is none left.
+    async fn fill_more<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        timer: &Timer,
+        most: usize,
+    ) -> Result<(), ProxyError> {
+        let end = self.end + most;
+        if end > self.buffer.len() {
+            match &mut self.buffer {
+                Buffer::Lent(lent) => self.buffer = Buffer::Own([&lent[..self.end], &vec![0; most]].concat()),
+                Buffer::Own(own) => own.resize(end, 0),
+            }
+        }
+        self.end += read_some(client, &mut self.buffer[self.end..end], timer).await?;
+        Ok(())
     }
 
     /// Copies the body from the client to the upstream until it ends, framed as it came.
@@ -236,18 +301,46 @@ impl<'b> RequestBody<'b> {
         if self.end == self.buffer.len() {
             return Err(bad_body(wire::http1::BodyError("framing larger than the buffer")));
         }
-        let count = io::read(client, &mut self.buffer[self.end..], timer)
-            .await
-            .map_err(|error| ProxyError::io(Side::Client, &error))?;
-        if count == 0 {
-            return Err(ProxyError::new(
-                Side::Client,
-                ErrorKind::Connection,
-                "client closed while sending its body",
-            ));
-        }
-        self.end += count;
+        self.end += read_some(client, &mut self.buffer[self.end..], timer).await?;
         Ok(())
+    }
+}
+
+impl Deref for Buffer<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Lent(lent) => lent,
+            Self::Own(own) => own,
+        }
+    }
+}
+
+impl DerefMut for Buffer<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Lent(lent) => lent,
+            Self::Own(own) => own,
+        }
+    }
+}
+
+/// At least one byte of a body that is not over.
+async fn read_some<R: AsyncRead + Unpin>(
+    client: &mut R,
+    buffer: &mut [u8],
+    timer: &Timer,
+) -> Result<usize, ProxyError> {
+    match io::read(client, buffer, timer).await {
+        Ok(0) => {
+            let reason = "client closed while sending its body";
+            Err(ProxyError::new(Side::Client, ErrorKind::Connection, reason))
+        }
+        Ok(count) => Ok(count),
+        Err(error) => Err(ProxyError::io(Side::Client, &error)),
     }
 }
 

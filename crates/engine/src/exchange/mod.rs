@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::Moment;
-use wire::{RequestView, normalise_path};
+use wire::RequestView;
 
 /// What becomes of the connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +48,17 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let mut body =
         RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
-    let path = normalise_path(head.path.get(bytes));
-    let request = Request::new(view, path.clone().unwrap_or_default(), lower_case_host(view));
+    let (path, route_path) = link.config.paths.apply(head.path.get(bytes));
+    let valid_path = path.is_some();
+    let mut request = Request::new(view, path.unwrap_or_default(), lower_case_host(view));
+    route_path.into_iter().for_each(|path| request.set_route_path(path));
     let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers), head.length);
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
-    let selected = select::route(link, &snapshot, path.is_some(), &body, &mut exchange);
+    let selected = match select::look_ahead(link, &snapshot, &mut body, &mut exchange).await {
+        Ok(()) => select::route(link, &snapshot, valid_path, &body, &mut exchange),
+        Err(reply) => Err(reply),
+    };
     // Plugins may answer themselves, before anything is sent upstream.
     let route = selected.as_ref().ok().copied().flatten();
     let origin = match selected {

@@ -11,8 +11,7 @@ use crate::upstream::{AddrPool, Connection, State, Target, connect, pool_of, sec
 use balance::Outcome;
 use model::resource::Scheme;
 use plugin::Exchange;
-use snapshot::{HashKey, Route, Timeouts, Upstream};
-use std::borrow::Cow;
+use snapshot::{Route, Timeouts, Upstream};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -40,7 +39,7 @@ pub(super) async fn run(
     let mut last = None;
     let mut tries = 0;
     loop {
-        let key = hash_key(exchange, upstream);
+        let key = upstream.hashed(exchange);
         let Some(node) = state.pick(&key, worker.clock.now_ms(), &tried) else {
             // With all nodes tried, what the last one did is the answer.
             let none = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
@@ -75,20 +74,6 @@ fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: u32) -> bool {
         && upstream.retry_timeout.is_none_or(|limit| exchange.timing.started.elapsed() < limit)
 }
 
-/// What `chash` hashes; the client's address where the configured key has no value.
-fn hash_key<'x>(exchange: &'x Exchange<'_>, upstream: &Upstream) -> Cow<'x, [u8]> {
-    use model::var::VarSource;
-    let value = match &upstream.hash_key {
-        _ if upstream.algorithm != balance::Algorithm::Chash => return Cow::Borrowed(b""),
-        HashKey::Var(var) => exchange.var(var),
-        HashKey::Template(template) => {
-            let mut text = Vec::new();
-            (template.render(exchange, &mut text) > 0).then_some(Cow::Owned(text))
-        }
-    };
-    value.unwrap_or(Cow::Borrowed(exchange.client.ip_text.as_bytes()))
-}
-
 /// What is done for a client, and by what rules.
 pub(super) struct Job<'j, 'm, 'x> {
     pub(super) message: &'j mut Message<'m>,
@@ -121,6 +106,7 @@ async fn attempt(
     };
     job.exchange.upstream.addr = Some(Rc::clone(&pool.text));
     job.exchange.upstream.ip_len = pool.ip_len;
+    job.exchange.upstream.node = Some(Rc::clone(&node.authority));
     let upgrade = job.route.websocket && job.exchange.request.view.head.facts.upgrade;
     let mut connection = match pool.take() {
         Some(connection) => connection,

@@ -1,10 +1,64 @@
 //! Which route a request matches. First, because everything after depends on it.
 
 use super::body::RequestBody;
+use super::relay::CONTINUE;
 use crate::connection::Link;
-use plugin::{Exchange, Reply};
+use crate::error::{ProxyError, Side};
+use crate::io;
+use model::var::BodyNeed;
+use plugin::{BodyVars, Exchange, Reply};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
+
+/// Reads the body before the route is chosen, where a route of the snapshot has conditions that look at it; or the
+/// answer to a request whose body can't be read.
+#[inline]
+pub(super) async fn look_ahead(
+    link: &mut Link<'_>,
+    snapshot: &Snapshot,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+) -> Result<(), Reply> {
+    let need = snapshot.router.body_need();
+    // One branch is all that other configurations pay.
+    if need.is_none() || mounted(link, exchange) || body.too_large() {
+        return Ok(());
+    }
+    let read = Box::pin(read(link, need, body, exchange)).await;
+    read.map_err(|error| Reply::status(error.status()))
+}
+
+async fn read(
+    link: &mut Link<'_>,
+    need: BodyNeed,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+) -> Result<(), ProxyError> {
+    let limits = link.config.body_vars;
+    let content_type = exchange.request.header(b"content-type");
+    // A body that nothing can be found in streams, whatever its size.
+    let fields = need.fields && content_type.is_some_and(BodyVars::has_fields);
+    let graphql = need.graphql && exchange.request.method() == b"POST";
+    let most = match (fields, graphql) {
+        (true, true) => limits.fields.max(limits.graphql),
+        (true, false) => limits.fields,
+        (false, true) => limits.graphql,
+        (false, false) => 0,
+    };
+    let bytes = if most == 0 || body.is_done() {
+        None
+    } else {
+        if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
+            let sent = io::write_all(link.stream, CONTINUE, link.timer).await;
+            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        }
+        let patience = link.config.client.body_timeout;
+        body.read_ahead(link.stream, link.timer, most, || link.worker.clock.deadline_ms(patience)).await?
+    };
+    exchange.request.body =
+        Some(Box::new(BodyVars::new(exchange.request.header(b"content-type"), bytes, limits)));
+    Ok(())
+}
 
 /// The route that `exchange` matches, noted in it; or the answer to a request that matches none.
 pub(super) fn route<'s>(

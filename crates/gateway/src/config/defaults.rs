@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use observe::access_log::{BUFFER_DEFAULT, DEFAULT_FORMAT};
 use observe::error_log::Level;
+use plugin::BodyLimits;
 
 use super::settings::{
     AccessLog, Admin, AdminVersion, Escape, HeaderBuffers, Http, Listen, Logs, Metrics, Process, Proxy,
@@ -43,6 +44,8 @@ impl Default for Proxy {
             delete_uri_tail_slash: false,
             normalize_uri_like_servlet: false,
             match_uri_encoded_slash: false,
+            max_post_args_size: BodyLimits::default().fields,
+            graphql_max_size: BodyLimits::default().graphql,
             router: RouterKind::HostUri,
             resolver_timeout: Duration::from_secs(5),
             dns_resolver: Vec::new(),

@@ -79,7 +79,8 @@ const KEYS: &[(&str, &[&str])] = &[
         &["listen_http_port", "listen_https_port", "enable_tcp_pp", "enable_tcp_pp_to_upstream"],
     ),
     ("apisix.router", &["http", "ssl"]),
-    ("apisix.control", &["ip", "port"]),
+    ("graphql", &["max_size"]),
+    ("apisix.control", &["ip", "port", "router"]),
     ("apisix.status", &["ip", "port"]),
     (
         "apisix.ssl",

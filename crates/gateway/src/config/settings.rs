@@ -69,6 +69,10 @@ pub struct Proxy {
     pub normalize_uri_like_servlet: bool,
     /// `match_uri_encoded_slash`.
     pub match_uri_encoded_slash: bool,
+    /// `max_post_args_readable_size` in bytes; `usize::MAX` is without limit.
+    pub max_post_args_size: usize,
+    /// `graphql.max_size` in bytes.
+    pub graphql_max_size: usize,
     /// `router.http`.
     pub router: RouterKind,
     /// `resolver_timeout`: how long a DNS answer is waited for.

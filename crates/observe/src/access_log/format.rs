@@ -92,6 +92,8 @@ fn field(name: &str) -> Field {
         Var::Http(header) if header == "host" => Field::Host,
         Var::Http(header) if header == "referer" => Field::Referer,
         Var::Http(header) if header == "user-agent" => Field::UserAgent,
+        // In a log it is nginx's variable, which nothing has normalised.
+        Var::RequestUri => Field::Other(Var::RealRequestUri),
         var => Field::Other(var),
     }
 }

@@ -58,6 +58,24 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
+    /// How many bytes must come at the least before the body is complete: who reads no more than that reads nothing of
+    /// what follows it.
+    #[must_use]
+    pub fn at_least(&self) -> u64 {
+        // A line end, and the last chunk with the end of an empty trailer section.
+        const LINE_END: u64 = 2;
+        const LAST_CHUNK: u64 = 5;
+        match self.state {
+            State::Exact(left) => left,
+            State::UntilClose => 1,
+            State::Size => LAST_CHUNK,
+            State::Chunk(left) => left.saturating_add(LINE_END + LAST_CHUNK),
+            State::ChunkEnd => LINE_END + LAST_CHUNK,
+            State::Trailers => LINE_END,
+            State::Done => 0,
+        }
+    }
+
     /// Whether the end of the connection is a proper end of the body here.
     #[must_use]
     pub fn ends_with_connection(&self) -> bool {

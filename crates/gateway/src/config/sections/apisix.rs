@@ -10,7 +10,7 @@ use crate::config::settings::{Listen, Proxy, RouterKind, loopback};
 use crate::config::yaml::Value;
 
 /// The data plane's settings.
-pub(super) fn proxy<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
+pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
     let default = Proxy::default();
     let ipv6 = apisix.bool("enable_ipv6", default.ipv6);
     let routers = [
@@ -30,6 +30,12 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
         normalize_uri_like_servlet: apisix
             .bool("normalize_uri_like_servlet", default.normalize_uri_like_servlet),
         match_uri_encoded_slash: apisix.bool("match_uri_encoded_slash", default.match_uri_encoded_slash),
+        max_post_args_size: post_args_size(apisix).unwrap_or(default.max_post_args_size),
+        graphql_max_size: graphql
+            .field("max_size")
+            .and_then(|field| field.integer(1..=i64::from(u32::MAX)))
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(default.graphql_max_size),
         router: apisix.section("router").choice("http", &routers, default.router),
         resolver_timeout: apisix.duration("resolver_timeout", default.resolver_timeout),
         dns_resolver: apisix.texts("dns_resolver").unwrap_or_default(),
@@ -43,6 +49,13 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
             .map(|items| items.iter().filter_map(Field::network).collect()),
         disable_healthcheck: apisix.bool("disable_upstream_healthcheck", default.disable_healthcheck),
     }
+}
+
+/// `max_post_args_readable_size`, which counts megabytes; 0 is without limit.
+fn post_args_size(apisix: &Section<'_>) -> Option<usize> {
+    let megabytes = apisix.field("max_post_args_readable_size")?.integer(0..=i64::from(u32::MAX))?;
+    let bytes = usize::try_from(megabytes).ok()?.saturating_mul(1 << 20);
+    Some(if bytes == 0 { usize::MAX } else { bytes })
 }
 
 /// The control API's address.

@@ -23,7 +23,7 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     let status = apisix::status(&apisix, &mut ports);
     let control = apisix::control(&apisix, &mut ports);
     let metrics = plugins::metrics(&root.section("plugin_attr").section("prometheus"), &mut ports);
-    let proxy = apisix::proxy(&apisix, &mut ports);
+    let proxy = apisix::proxy(&apisix, &root.section("graphql"), &mut ports);
     ports.report_conflicts(problems);
     Settings {
         proxy,

@@ -1,0 +1,115 @@
+//! The control API: the state of this one process, for the operator of this one machine. Paths, bodies and codes are
+//! APISIX's (`apisix/control/v1.lua`); `POST /v1/explain` is our own.
+//!
+//! It reads and never writes. It asks nobody who they are, so it listens on loopback unless it is told otherwise.
+
+mod dump;
+mod explain;
+mod health;
+mod schemas;
+mod server;
+
+pub use explain::Setting;
+pub use health::{Health, NoHealth, NodeHealth};
+pub use server::server;
+
+use crate::AdminResponse;
+use crate::respond::Answer;
+use model::Kind;
+use plugin::Registry;
+use snapshot::Published;
+use std::sync::{Arc, PoisonError, RwLock};
+use store::Store;
+
+const NOT_FOUND: &str = "<html>\n<head><title>404 Not Found</title></head>\n<body>\n\
+    <center><h1>404 Not Found</h1></center>\n</body>\n</html>\n";
+
+/// The control API.
+pub struct Control {
+    store: Arc<dyn Store>,
+    published: Arc<Published>,
+    health: Arc<dyn Health>,
+    /// What a reload replaces.
+    current: RwLock<Current>,
+}
+
+/// What of the configuration file the control API looks at.
+#[derive(Debug, Clone)]
+struct Current {
+    registry: Arc<Registry>,
+    setting: Setting,
+}
+
+/// A request to the control API.
+#[derive(Debug, Clone, Default)]
+pub struct ControlRequest {
+    /// The method's token.
+    pub method: String,
+    /// The path, decoded.
+    pub path: String,
+    /// Whether the client wants HTML (`Accept`).
+    pub html: bool,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Control {
+    /// A control API over what the process uses.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        published: Arc<Published>,
+        registry: Arc<Registry>,
+        setting: Setting,
+        health: Arc<dyn Health>,
+    ) -> Self {
+        Self { store, published, health, current: RwLock::new(Current { registry, setting }) }
+    }
+
+    /// Lets it answer from another registry and setting: what a reload put in force.
+    pub fn replace(&self, registry: Arc<Registry>, setting: Setting) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Current { registry, setting };
+    }
+
+    /// Answers a request.
+    pub async fn handle(&self, request: ControlRequest) -> AdminResponse {
+        self.answer(&request).await.unwrap_or_else(|refused| refused)
+    }
+
+    async fn answer(&self, request: &ControlRequest) -> Answer {
+        // The page that nginx makes for a path that APISIX's control API doesn't have.
+        let not_found = || Err(AdminResponse::text(404, NOT_FOUND).with("Content-Type", "text/html"));
+        let Some(path) = request.path.strip_prefix("/v1/") else { return not_found() };
+        let names: Vec<&str> = path.split('/').collect();
+        match (request.method.as_str(), names.as_slice()) {
+            ("GET", ["schema"]) => Ok(schemas::all(&self.current().registry)),
+            ("GET", ["healthcheck"]) => health::all(self, request.html).await,
+            ("GET", ["healthcheck", collection, id @ ..]) => {
+                health::one(self, request.html, collection, id.first().copied().unwrap_or_default()).await
+            }
+            ("GET", ["routes"]) => dump::all(self, Kind::Route).await,
+            ("GET", ["route", id]) => dump::one(self, Kind::Route, id).await,
+            ("GET", ["services"]) => dump::all(self, Kind::Service).await,
+            ("GET", ["service", id]) => dump::one(self, Kind::Service, id).await,
+            ("GET", ["upstreams"]) => dump::all(self, Kind::Upstream).await,
+            ("GET", ["upstream", id]) => dump::one(self, Kind::Upstream, id).await,
+            ("GET", ["plugin_metadatas"]) => dump::metadatas(self).await,
+            ("GET", ["plugin_metadata", name]) => dump::metadata(self, name).await,
+            // Plugins are compiled in, and nothing here is collected as garbage: there is nothing left to do.
+            ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
+            ("POST", ["gc"]) => Ok(AdminResponse::empty(200)),
+            ("POST", ["explain"]) => explain::answer(self, &request.body).await,
+            _ => not_found(),
+        }
+    }
+
+    fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}

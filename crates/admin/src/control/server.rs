@@ -1,0 +1,39 @@
+//! The control API as an axum application.
+
+use super::{Control, ControlRequest};
+use crate::AdminResponse;
+use crate::server::to_http;
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+use std::sync::Arc;
+
+/// The largest request: one to explain, with its body.
+const BODY_MAX: usize = 1 << 20;
+
+/// The application, to be served on a listener of its own.
+pub fn server(control: Arc<Control>) -> Router {
+    Router::new().fallback(answer).with_state(control)
+}
+
+async fn answer(State(control): State<Arc<Control>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY_MAX).await else {
+        return to_http(AdminResponse::error(413, format!("a body has at most {BODY_MAX} bytes here")));
+    };
+    let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let request = ControlRequest {
+        method: head.method.as_str().to_owned(),
+        path: percent_decode_str(head.uri.path()).decode_utf8_lossy().into_owned(),
+        html: accept.is_some_and(|accept| accept.contains("text/html")),
+        body: body.to_vec(),
+    };
+    let mut response = control.handle(request).await;
+    if response.headers.is_empty() {
+        response = response.with("Content-Type", "application/json");
+    }
+    to_http(response)
+}
