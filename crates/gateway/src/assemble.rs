@@ -1,11 +1,12 @@
 //! What each part of the gateway is told, taken from the settings.
 
-use crate::config::settings::{self, AdminRole, AdminVersion, Escape, RouterKind, Settings};
+use crate::config::settings::{self, AdminRole, AdminVersion, Escape, RouterKind, Settings, TrustedFile};
 use crate::cores;
 use crate::launch::Launch;
+use crate::plan::Plan;
 use admin::{AdminKey, AdminSettings, ApiVersion, Role};
+use anyhow::Context as _;
 use engine::{ClientLimits, EngineConfig, Listen, Mount};
-use observe::AccessLog;
 use observe::access_log::{self, AccessLogConfig};
 use observe::metrics::{MetricsConfig, SERIES_DEFAULT};
 use plugin::{BodyLimits, PathRules, PluginDef};
@@ -19,17 +20,12 @@ pub fn workers(settings: &Settings) -> usize {
 }
 
 /// The data plane's configuration.
-pub fn engine(
-    settings: &Settings,
-    seed: u64,
-    mount: Option<Mount>,
-    access_log: Option<Arc<AccessLog>>,
-) -> EngineConfig {
+pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>) -> EngineConfig {
     let (http, proxy) = (&settings.http, &settings.proxy);
     let pool = &http.upstream;
     let version = if proxy.server_tokens { concat!("/", env!("CARGO_PKG_VERSION")) } else { "" };
     EngineConfig {
-        listen: proxy.listen.iter().map(|l| Listen { address: l.address, optional: l.implied }).collect(),
+        listen: listen(&proxy.listen, false).chain(listen(&settings.tls.listen, true)).collect(),
         workers: workers(settings),
         worker_connections: settings.process.worker_connections,
         client: ClientLimits {
@@ -56,8 +52,37 @@ pub fn engine(
             seed,
         },
         mount,
-        access_log,
+        access_log: plan.access_log.clone(),
+        tls: Some(Arc::clone(&plan.tls)),
+        upstream_tls: Arc::clone(&plan.upstream_tls),
     }
+}
+
+fn listen(addresses: &[settings::Listen], tls: bool) -> impl Iterator<Item = Listen> + '_ {
+    addresses.iter().map(move |listen| Listen { address: listen.address, optional: listen.implied, tls })
+}
+
+/// What TLS with upstreams trusts.
+///
+/// # Errors
+/// A file that can't be read or holds no certificate.
+pub fn upstream_tls(settings: &Settings, launch: &Launch) -> anyhow::Result<tls::Upstreams> {
+    let mut trust = tls::Trust::default();
+    for file in &settings.tls.trusted {
+        match file {
+            TrustedFile::System => trust.system = true,
+            TrustedFile::Path(path) => {
+                let read = std::fs::read_to_string(launch.resolve(path));
+                trust.pem.push(read.with_context(|| unusable(path))?);
+            }
+        }
+    }
+    let unreadable = || "apisix.ssl.ssl_trusted_certificate can't be used";
+    tls::Upstreams::new(trust).with_context(unreadable)
+}
+
+fn unusable(path: &std::path::Path) -> String {
+    format!("apisix.ssl.ssl_trusted_certificate: {} can't be read", path.display())
 }
 
 /// How the data plane understands a request: what explaining one needs to know.
@@ -92,6 +117,7 @@ pub fn admin(settings: &settings::Admin) -> AdminSettings {
             AdminVersion::V3 => ApiVersion::V3,
         },
         cors: settings.cors,
+        streams: settings.streams,
         ..AdminSettings::default()
     }
 }

@@ -22,6 +22,11 @@ pub struct Plan {
     /// The access log, where there is to be one.
     pub access_log: Option<Arc<AccessLog>>,
     access_log_config: Option<AccessLogConfig>,
+    /// TLS with clients.
+    pub tls: Arc<tls::Server>,
+    /// TLS with upstreams.
+    pub upstream_tls: Arc<tls::Upstreams>,
+    tls_options: tls::ServerOptions,
     /// `plugins` and `plugin_attr`, of which the registry is made.
     plugins: (Option<Vec<String>>, Map<String, Value>),
 }
@@ -50,7 +55,15 @@ impl Plan {
             }
             (None, None) => None,
         };
-        Ok(Self { registry, build, access_log, access_log_config, plugins })
+        let tls_options = settings.tls.options.clone();
+        let tls = match before {
+            // What sites have prepared for it stays of use.
+            Some(before) if before.tls_options == tls_options => Arc::clone(&before.tls),
+            _ => Arc::new(tls::Server::new(&tls_options).context("apisix.ssl")?.0),
+        };
+        // Read each time: the files may have changed.
+        let upstream_tls = Arc::new(assemble::upstream_tls(settings, launch)?);
+        Ok(Self { registry, build, access_log, access_log_config, tls, upstream_tls, tls_options, plugins })
     }
 
     /// Whether the same resources come to the same snapshot under `other`.

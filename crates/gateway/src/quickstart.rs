@@ -11,15 +11,17 @@ pub const WELL_KNOWN_KEY: &str = "edd1c9f034335f136f87ad84b625c8f1";
 
 /// Restricts every listener to loopback and opens the Admin API on the data ports.
 pub fn apply(settings: &mut Settings) {
-    for listen in &mut settings.proxy.listen {
-        *listen = Listen { address: on_loopback(listen.address), implied: false };
+    for addresses in [&mut settings.proxy.listen, &mut settings.tls.listen] {
+        for listen in addresses.iter_mut() {
+            *listen = Listen { address: on_loopback(listen.address), implied: false };
+        }
+        let mut seen = Vec::new();
+        addresses.retain(|listen| {
+            let new = listen.address.port() == 0 || !seen.contains(&listen.address);
+            seen.push(listen.address);
+            new
+        });
     }
-    let mut seen = Vec::new();
-    settings.proxy.listen.retain(|listen| {
-        let new = listen.address.port() == 0 || !seen.contains(&listen.address);
-        seen.push(listen.address);
-        new
-    });
     for address in
         [&mut settings.control, &mut settings.status, &mut settings.metrics.listen].into_iter().flatten()
     {
@@ -78,7 +80,7 @@ mod tests {
             apply(&mut settings);
             let admin = settings.admin.clone().unwrap();
             let servers = [settings.control, settings.status, settings.metrics.listen, Some(admin.listen)];
-            let data = settings.proxy.listen.iter().map(|listen| listen.address);
+            let data = settings.proxy.listen.iter().chain(&settings.tls.listen).map(|listen| listen.address);
             assert!(
                 servers.into_iter().flatten().chain(data).all(|address| address.ip().is_loopback()),
                 "{text}"

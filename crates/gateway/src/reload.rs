@@ -89,7 +89,7 @@ impl Running {
 
     /// The data plane's configuration.
     pub fn engine_config(&self) -> EngineConfig {
-        assemble::engine(&self.settings, self.seed, self.mount.clone(), self.plan.access_log.clone())
+        assemble::engine(&self.settings, &self.plan, self.seed, self.mount.clone())
     }
 
     /// Everything that can fail: the new settings, the changes among them that wait for a restart, and what the

@@ -31,6 +31,8 @@ pub struct Gateway {
     spec: Spec,
     /// The data plane's port.
     pub port: u16,
+    /// The data plane's for TLS.
+    pub tls_port: u16,
     /// The Admin API's.
     pub admin_port: u16,
     /// The status server's.
@@ -75,12 +77,12 @@ impl Gateway {
 
     fn try_launch(spec: &Spec) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
-        let ports = free_ports::<4>();
-        let [port, admin_port, status_port, metrics_port] = ports;
+        let ports = free_ports::<5>();
+        let [port, tls_port, admin_port, status_port, metrics_port] = ports;
         std::fs::write(dir.path().join("config.yaml"), config(spec, ports).to_string()).unwrap();
         let process = spawn(dir.path(), spec);
         let mut gateway =
-            Self { process, dir, spec: spec.clone(), port, admin_port, status_port, metrics_port };
+            Self { process, dir, spec: spec.clone(), port, tls_port, admin_port, status_port, metrics_port };
         match gateway.until_ready() {
             Ok(()) => Ok(gateway),
             Err(status) => Err(format!("the gateway ended with {status}: {}", gateway.stderr())),
@@ -210,10 +212,11 @@ impl Gateway {
 }
 
 /// The configuration of a gateway that shares nothing with others on the machine.
-fn config(spec: &Spec, [port, admin, status, metrics]: [u16; 4]) -> Value {
+fn config(spec: &Spec, [port, tls, admin, status, metrics]: [u16; 5]) -> Value {
     let mut config = json!({
         "apisix": {
             "node_listen": [{ "ip": "127.0.0.1", "port": port }],
+            "ssl": { "listen": [{ "ip": "127.0.0.1", "port": tls }] },
             "status": { "ip": "127.0.0.1", "port": status },
         },
         "deployment": { "admin": {

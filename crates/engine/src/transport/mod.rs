@@ -65,9 +65,9 @@ impl Stream {
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         match self {
-            Self::Plain(stream) => stream
-                .try_read(&mut [0u8; 1])
-                .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock),
+            Self::Plain(stream) => {
+                stream.try_read(&mut [0u8; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            }
             Self::Tls(stream) => stream.is_quiet(),
         }
     }
@@ -79,7 +79,8 @@ impl ReadSide<'_> {
         match self {
             Self::Plain(half) => {
                 let mut byte = [0u8; 1];
-                half.poll_peek(cx, &mut ReadBuf::new(&mut byte)).map(|peeked| !peeked.is_ok_and(|count| count > 0))
+                half.poll_peek(cx, &mut ReadBuf::new(&mut byte))
+                    .map(|peeked| !peeked.is_ok_and(|count| count > 0))
             }
             Self::Tls(stream) => stream.poll_left(cx),
         }
@@ -110,11 +111,7 @@ fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
 
 impl AsyncRead for Stream {
     #[inline]
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
@@ -124,11 +121,7 @@ impl AsyncRead for Stream {
 
 impl AsyncRead for ReadSide<'_> {
     #[inline]
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(half) => Pin::new(half).poll_read(cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
@@ -141,7 +134,11 @@ macro_rules! write_as {
     ($name:ty) => {
         impl AsyncWrite for $name {
             #[inline]
-            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
                 match self.get_mut() {
                     Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
                     Self::Tls(stream) => stream.poll_write(cx, &[io::IoSlice::new(bytes)]),

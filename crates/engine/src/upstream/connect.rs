@@ -1,9 +1,9 @@
 //! A connection to a node: an idle one, or a new one.
 
 use super::{AddrPool, Target, Upstreams};
-use crate::transport::{self, Stream};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::timer::Timer;
+use crate::transport::{self, Stream};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;

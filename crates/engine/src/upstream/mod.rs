@@ -7,8 +7,8 @@ mod secure;
 
 pub(crate) use connect::{Connection, connect, pool_of};
 pub(crate) use pool::{AddrPool, Pools};
-pub(crate) use secure::pool as secure_pool;
 pub(crate) use resolve::{Names, Resolver};
+pub(crate) use secure::pool as secure_pool;
 
 use crate::config::EngineConfig;
 use balance::{Balancer, Outcome, Pick};

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use super::secure::{Secure, Session};
 use super::Connection;
+use super::secure::{Secure, Session};
 
 /// How often idle connections are looked at.
 const SWEEP_MS: u64 = 1000;
@@ -46,7 +46,12 @@ struct Idle {
 
 impl Pools {
     /// The pool of `address` under these settings; its connections are encrypted where `secure` says how.
-    pub(crate) fn at(&self, address: SocketAddr, keepalive: Keepalive, secure: Option<Secure>) -> Rc<AddrPool> {
+    pub(crate) fn at(
+        &self,
+        address: SocketAddr,
+        keepalive: Keepalive,
+        secure: Option<Secure>,
+    ) -> Rc<AddrPool> {
         let key = (keepalive.size, keepalive.idle_timeout.map(|t| t.as_millis()), keepalive.requests);
         let session = secure.as_ref().map(|secure| secure.session.clone());
         let mut pools = self.by_address.borrow_mut();

@@ -44,7 +44,12 @@ impl Configs {
         self.0.borrow_mut().clear();
     }
 
-    fn get(&self, tls: &tls::Upstreams, session: &Session, identity: Option<&tls::Identity>) -> Option<Arc<ClientConfig>> {
+    fn get(
+        &self,
+        tls: &tls::Upstreams,
+        session: &Session,
+        identity: Option<&tls::Identity>,
+    ) -> Option<Arc<ClientConfig>> {
         let key = (session.identity, session.verify);
         if let Some(config) = self.0.borrow().get(&key) {
             return Some(Arc::clone(config));
@@ -68,7 +73,8 @@ pub(crate) fn pool(
     plain: &AddrPool,
     host: &[u8],
 ) -> Result<Rc<AddrPool>, ProxyError> {
-    let missing = || ProxyError::new(Side::Upstream, ErrorKind::Connection, "no certificate to show the upstream");
+    let missing =
+        || ProxyError::new(Side::Upstream, ErrorKind::Connection, "no certificate to show the upstream");
     let default = UpstreamTls::default();
     let tls = upstream.tls.as_ref().unwrap_or(&default);
     let identity = match (&tls.identity, &tls.client_cert_id) {

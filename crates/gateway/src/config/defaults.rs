@@ -9,11 +9,13 @@ use plugin::BodyLimits;
 
 use super::settings::{
     AccessLog, Admin, AdminVersion, Escape, HeaderBuffers, Http, Listen, Logs, Metrics, Process, Proxy,
-    RouterKind, UpstreamPool, loopback,
+    RouterKind, Tls, TrustedFile, UpstreamPool, loopback,
 };
 
 /// The data plane's port.
 pub const PROXY_PORT: u16 = 9080;
+/// The data plane's port for TLS.
+pub const TLS_PORT: u16 = 9443;
 /// The Admin API's port.
 pub const ADMIN_PORT: u16 = 9180;
 /// The control API's port.
@@ -28,6 +30,19 @@ const BUCKETS_MS: [f64; 15] = [
     1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0, 30_000.0,
     60_000.0,
 ];
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            listen: vec![Listen {
+                address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, TLS_PORT)),
+                implied: false,
+            }],
+            options: tls::ServerOptions { alpn: vec!["http/1.1"], ..tls::ServerOptions::default() },
+            trusted: vec![TrustedFile::System],
+        }
+    }
+}
 
 impl Default for Proxy {
     fn default() -> Self {
@@ -126,6 +141,7 @@ impl Default for Admin {
             allow: vec![ipnet::Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 24).into()],
             version: AdminVersion::V3,
             cors: true,
+            streams: false,
         }
     }
 }

@@ -79,6 +79,9 @@ const KEYS: &[(&str, &[&str])] = &[
         &["listen_http_port", "listen_https_port", "enable_tcp_pp", "enable_tcp_pp_to_upstream"],
     ),
     ("apisix.router", &["http", "ssl"]),
+    ("apisix.data_encryption", &["enable_encrypt_fields", "keyring", "format"]),
+    ("apisix.lru", &["secret"]),
+    ("apisix.lru.secret", &["ttl", "count", "neg_ttl", "neg_count"]),
     ("graphql", &["max_size"]),
     ("apisix.control", &["ip", "port", "router"]),
     ("apisix.status", &["ip", "port"]),
@@ -96,6 +99,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "fallback_sni",
         ],
     ),
+    ("apisix.ssl.listen[]", &["ip", "port", "enable_http2", "enable_http3"]),
     (
         "nginx_config",
         &[

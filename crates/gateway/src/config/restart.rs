@@ -13,7 +13,9 @@ impl Settings {
         });
         let rows = [
             ("apisix.node_listen", old.proxy.listen != new.proxy.listen),
+            ("apisix.ssl.listen", old.tls.listen != new.tls.listen),
             ("apisix.enable_admin, deployment.admin.admin_listen", admin(old) != admin(new)),
+            ("apisix.data_encryption, apisix.lru", old.data_encryption != new.data_encryption),
             ("apisix.control", old.control != new.control),
             ("apisix.status", old.status != new.status),
             ("nginx_config.worker_processes", old.process.workers != new.process.workers),

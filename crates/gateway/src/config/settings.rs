@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::data_encryption::DataEncryption;
 use ipnet::IpNet;
 use observe::error_log::Level;
 
@@ -15,6 +16,8 @@ use observe::error_log::Level;
 pub struct Settings {
     /// What the data plane listens on and how it treats requests (`apisix`).
     pub proxy: Proxy,
+    /// TLS with clients and upstreams (`apisix.ssl`).
+    pub tls: Tls,
     /// The process: workers, files, shutdown (`nginx_config`).
     pub process: Process,
     /// Limits and times of client and upstream connections (`nginx_config.http`).
@@ -23,6 +26,8 @@ pub struct Settings {
     pub logs: Logs,
     /// The Admin API; `None` where `apisix.enable_admin` is false.
     pub admin: Option<Admin>,
+    /// Secrets in the store (`apisix.data_encryption`).
+    pub data_encryption: DataEncryption,
     /// Where the control API listens (`apisix.control`); `None` where `apisix.enable_control` is false.
     pub control: Option<SocketAddr>,
     /// Where `/status` is answered (`apisix.status`). On by default at 127.0.0.1:7085, unlike APISIX, which wants the
@@ -46,6 +51,26 @@ pub struct Listen {
     /// `[::]` that stands beside a `0.0.0.0` because of `enable_ipv6` and was not named: a machine without IPv6 may go
     /// without it.
     pub implied: bool,
+}
+
+/// `apisix.ssl`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// `listen`; empty where `enable` is false. No address stands twice.
+    pub listen: Vec<Listen>,
+    /// What is spoken with clients.
+    pub options: tls::ServerOptions,
+    /// `ssl_trusted_certificate`: whom upstreams that are verified may be certified by.
+    pub trusted: Vec<TrustedFile>,
+}
+
+/// Authorities that are trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrustedFile {
+    /// Those of the system.
+    System,
+    /// Those of a file in PEM, relative to the data directory.
+    Path(PathBuf),
 }
 
 /// `apisix.*`, the data plane's part.
@@ -221,6 +246,8 @@ pub struct Admin {
     pub version: AdminVersion,
     /// `enable_admin_cors`.
     pub cors: bool,
+    /// `apisix.proxy_mode` has streams, so that there may be stream routes.
+    pub streams: bool,
 }
 
 /// One of `admin_key`.

@@ -14,5 +14,6 @@ mod protocol;
 mod readme;
 mod reload;
 mod study;
+mod tls;
 mod upstreams;
 mod websocket;

@@ -1,13 +1,17 @@
 //! `apisix.*`: the data plane, and the addresses of the control and status servers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::listening::Ports;
+use super::node_listening::{self, Addresses};
 use crate::config::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
 use crate::config::read::{Field, Section};
 use crate::config::settings::{Listen, Proxy, RouterKind, loopback};
 use crate::config::yaml::Value;
+
+/// `proxy_mode`, and whether there are streams in it.
+pub(super) const PROXY_MODES: [(&str, bool); 3] = [("http", false), ("stream", true), ("http&stream", true)];
 
 /// The data plane's settings.
 pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
@@ -86,7 +90,7 @@ fn server<'a>(
 
 /// A port, a list of ports, or a list of `{ip, port}`. A port without an address is on all addresses.
 fn node_listen<'a>(apisix: &Section<'a>, ipv6: bool, ports: &mut Ports<'a>) -> Vec<Listen> {
-    let mut listen = Vec::new();
+    let mut addresses = Addresses::new("the data plane", ipv6);
     let fields = match apisix.field("node_listen") {
         None => Vec::new(),
         Some(field) => match field.value() {
@@ -96,55 +100,20 @@ fn node_listen<'a>(apisix: &Section<'a>, ipv6: bool, ports: &mut Ports<'a>) -> V
     };
     for field in &fields {
         let Some((ip, port)) = listen_item(field) else { continue };
-        add(&mut listen, ip, port, ipv6, Some(field), ports);
+        addresses.add(ip, port, Some(field), ports);
     }
     if fields.is_empty() {
-        add(&mut listen, None, PROXY_PORT, ipv6, None, ports);
+        addresses.add(None, PROXY_PORT, None, ports);
     }
-    listen
+    addresses.listen
 }
 
 fn listen_item(field: &Field<'_>) -> Option<(Option<IpAddr>, u16)> {
-    if !matches!(field.value(), Value::Map(_)) {
-        return field.port().map(|port| (None, port));
-    }
-    let item = field.as_section();
-    if let Some(http2) = item.field("enable_http2") {
+    if let Value::Map(_) = field.value()
+        && let Some(http2) = field.as_section().field("enable_http2")
+    {
         return http2
             .fail("HTTP/2 is not switched for one port", "use apisix.enable_http2, as in APISIX since 3.9");
     }
-    let ip = match item.field("ip") {
-        Some(ip) => Some(ip.ip()?),
-        None => None,
-    };
-    let port = match item.field("port") {
-        Some(port) => port.port()?,
-        None => PROXY_PORT,
-    };
-    Some((ip, port))
-}
-
-fn add<'a>(
-    listen: &mut Vec<Listen>,
-    ip: Option<IpAddr>,
-    port: u16,
-    ipv6: bool,
-    field: Option<&Field<'a>>,
-    ports: &mut Ports<'a>,
-) {
-    // Port 0 with two wildcards would give two different ports.
-    let both = ip.is_none() && ipv6 && port != 0;
-    let first = ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-    let second = both.then_some(IpAddr::from(Ipv6Addr::UNSPECIFIED));
-    for (ip, implied) in [(Some(first), false), (second, true)] {
-        let Some(ip) = ip else { continue };
-        let address = SocketAddr::new(ip, port);
-        // An address that stands twice is opened once, as in APISIX.
-        if port == 0 || !listen.iter().any(|known| known.address == address) {
-            listen.push(Listen { address, implied });
-        }
-        if !implied {
-            ports.claim("the data plane", address, field.cloned());
-        }
-    }
+    node_listening::item(field, PROXY_PORT)
 }

@@ -1,16 +1,19 @@
 //! One file for each top-level section, in the order of APISIX's example.
 
 mod apisix;
+mod data_encryption;
 mod deployment;
 mod listening;
 mod nginx;
+mod node_listening;
 mod plugins;
+mod tls;
 
 use super::Reach;
 use super::env::Lookup;
 use super::problem::Problems;
 use super::read::Section;
-use super::settings::Settings;
+use super::settings::{Admin, Settings};
 
 /// Reads all sections, then checks what lies across them.
 pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problems: &Problems) -> Settings {
@@ -20,17 +23,21 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     // In APISIX's order, so that a conflict is reported at the port that APISIX would name.
     let enabled = apisix.bool("enable_admin", true);
     let admin = deployment::read(&root.section("deployment"), enabled, reach, &mut ports);
+    let streams = apisix.choice("proxy_mode", &apisix::PROXY_MODES, false);
     let status = apisix::status(&apisix, &mut ports);
     let control = apisix::control(&apisix, &mut ports);
     let metrics = plugins::metrics(&root.section("plugin_attr").section("prometheus"), &mut ports);
     let proxy = apisix::proxy(&apisix, &root.section("graphql"), &mut ports);
+    let tls = tls::tls(&apisix, &mut ports);
     ports.report_conflicts(problems);
     Settings {
         proxy,
+        tls,
         process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), lookup, problems),
         http: nginx::http(&nginx.section("http")),
         logs: nginx::logs(&nginx),
-        admin,
+        admin: admin.map(|admin| Admin { streams, ..admin }),
+        data_encryption: data_encryption::read(&apisix),
         control,
         status,
         metrics,
