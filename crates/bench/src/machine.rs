@@ -54,13 +54,14 @@ pub fn environment(before: CpuTimes) -> Environment {
         memory_bytes: memory(),
         os: os(),
         kernel: Some(uname.release().to_string_lossy().into_owned()),
-        hypervisor: line("/sys/hypervisor/type")
-            .or_else(|| cpuinfo.contains(" hypervisor").then(|| line("/sys/class/dmi/id/sys_vendor")).flatten()),
+        hypervisor: line("/sys/hypervisor/type").or_else(|| {
+            cpuinfo.contains(" hypervisor").then(|| line("/sys/class/dmi/id/sys_vendor")).flatten()
+        }),
         steal_percent: CpuTimes::read().steal_percent_since(before),
         ..Environment::default()
     };
     for entry in fs::read_dir("/sys/devices/system/cpu/vulnerabilities").into_iter().flatten().flatten() {
-        if let Some(text) = line(&entry.path()) {
+        if let Some(text) = line(entry.path()) {
             environment.mitigations.insert(entry.file_name().to_string_lossy().into_owned(), text);
         }
     }
@@ -167,7 +168,8 @@ mod tests {
 
     #[test]
     fn threads_of_one_core_are_counted_once() {
-        let text = "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n";
+        let text =
+            "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n";
         assert_eq!(cores(text), Some(1));
         assert_eq!(cores("processor : 0\n"), None);
     }

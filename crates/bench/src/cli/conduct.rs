@@ -118,7 +118,7 @@ pub(super) fn execute(args: &LoadArgs) -> Result<Ended, Refusal> {
     let mut file = ResultFile::measured(started, environment(&plan, before));
     file.series.push(series);
     if let Some(path) = &args.out {
-        file.write(path).map_err(failure)?;
+        file.write(path).map_err(|error| failure(error.to_string()))?;
     }
     if args.json {
         say(&file.to_json());

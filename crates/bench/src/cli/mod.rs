@@ -98,8 +98,8 @@ fn reported(result: Result<(), ReportError>) -> Result<Ended, Refusal> {
     match result {
         Ok(()) => Ok(Ended::Fine),
         Err(ReportError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Ended::Fine),
-        Err(error) if error.is_usage() => Err(usage(error)),
-        Err(error) => Err(failure(error)),
+        Err(error) if error.is_usage() => Err(usage(error.to_string())),
+        Err(error) => Err(failure(error.to_string())),
     }
 }
 
@@ -126,13 +126,13 @@ pub enum Refusal {
 }
 
 /// A mistake in the command line.
-pub(crate) fn usage(why: impl ToString) -> Refusal {
-    Refusal::Usage(why.to_string())
+pub(crate) fn usage(why: impl Into<String>) -> Refusal {
+    Refusal::Usage(why.into())
 }
 
 /// Something that does not work.
-pub(crate) fn failure(why: impl ToString) -> Refusal {
-    Refusal::Failure(why.to_string())
+pub(crate) fn failure(why: impl Into<String>) -> Refusal {
+    Refusal::Failure(why.into())
 }
 
 /// Prints to stdout; a closed one is no reason to fail, as with `head`.

@@ -153,7 +153,8 @@ impl LoadArgs {
 
     /// The plan for each of the server's addresses, in the order in which they are to be tried.
     pub(super) fn plans(&self) -> Result<Vec<Plan>, Refusal> {
-        let target = Target::parse(self.url.as_deref().unwrap_or_default()).map_err(usage)?;
+        let target = Target::parse(self.url.as_deref().unwrap_or_default())
+            .map_err(|error| usage(error.to_string()))?;
         let protocol = if self.http2 { Protocol::Http2 } else { Protocol::Http1 };
         let (_, connections) = self.over()?;
         if connections < usize::from(self.threads) {
@@ -207,7 +208,8 @@ impl LoadArgs {
             (None, None) => Bytes::new(),
         };
         let depth = usize::from(self.pipeline);
-        Request::new(&self.method, &target.authority, &target.path, &self.headers, body, depth).map_err(usage)
+        Request::new(&self.method, &target.authority, &target.path, &self.headers, body, depth)
+            .map_err(|error| usage(error.to_string()))
     }
 
     fn check(&self) -> Option<BodyCheck> {

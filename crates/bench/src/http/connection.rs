@@ -61,7 +61,10 @@ impl Connection {
     pub(super) fn begin(turn: &Turn<'_>, at: Nanos) -> Result<Self, Fault> {
         let plan = turn.plan;
         let socket = open(&plan.endpoint).map_err(|error| {
-            Fault::new(ErrorKind::Connect, format!("no connection to {}: {}", plan.endpoint, describe(&error)))
+            Fault::new(
+                ErrorKind::Connect,
+                format!("no connection to {}: {}", plan.endpoint, describe(&error)),
+            )
         })?;
         let session = plan.tls.as_ref().map(session).transpose()?;
         Ok(Self {
@@ -292,8 +295,7 @@ fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
         Endpoint::Tcp(_) => AddressFamily::INET,
         Endpoint::Unix(_) => AddressFamily::UNIX,
     };
-    let socket =
-        socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
     let begun = match endpoint {
         Endpoint::Tcp(address) => {
             sockopt::set_tcp_nodelay(&socket, true)?;
@@ -327,5 +329,8 @@ fn write_fault(error: &io::Error) -> Fault {
 pub(super) fn describe(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
-    text.chars().next().map(|first| first.to_lowercase().chain(text.chars().skip(1)).collect()).unwrap_or_default()
+    text.chars()
+        .next()
+        .map(|first| first.to_lowercase().chain(text.chars().skip(1)).collect())
+        .unwrap_or_default()
 }

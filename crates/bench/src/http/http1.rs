@@ -9,9 +9,12 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 
 use super::connection::{Connection, Flight, Received, State};
 use super::response::Scanner;
@@ -28,6 +31,9 @@ const SWEEP: Nanos = 100_000_000;
 
 /// What a connection that has sent everything waits for.
 const READING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// What the timer's events carry: no connection's number.
+const TIMER: u64 = u64::MAX;
 
 /// A slot for a request that waits for its start in an open loop.
 #[derive(Debug, Clone, Copy)]
@@ -46,11 +52,19 @@ struct Loop<'r> {
     scanner: Scanner,
     buffer: Box<[u8]>,
     sending: bool,
+    /// Wakes for the next start of an open loop: a wait's own timeout is good to a millisecond alone.
+    timer: OwnedFd,
+    /// What it is set to.
+    armed: Nanos,
 }
 
 /// Runs a thread's part.
 pub(crate) fn run(turn: Turn<'_>) -> Result<Turn<'_>, String> {
     let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|error| format!("no epoll: {error}"))?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
+        .map_err(|error| format!("no timer: {error}"))?;
+    epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)
+        .map_err(|error| format!("no timer: {error}"))?;
     let count = turn.connections();
     let mut this = Loop {
         scanner: Scanner::new(turn.plan.request.kind()),
@@ -61,6 +75,8 @@ pub(crate) fn run(turn: Turn<'_>) -> Result<Turn<'_>, String> {
         idle: VecDeque::new(),
         buffer: vec![0; BUFFER].into_boxed_slice(),
         sending: false,
+        timer,
+        armed: 0,
     };
     this.connect_all()?;
     this.turn.start();
@@ -102,7 +118,8 @@ impl Loop<'_> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut next_sweep = begin + SWEEP;
         let mut at = begin;
-        while !self.turn.is_over(at) || (self.turn.all_sent() && self.in_flight() > 0 && at < self.turn.end()) {
+        while !self.turn.is_over(at) || (self.turn.all_sent() && self.in_flight() > 0 && at < self.turn.end())
+        {
             if self.turn.stopped() || self.turn.gives_up() {
                 break;
             }
@@ -149,6 +166,11 @@ impl Loop<'_> {
 
     /// Waits for events, at most until `until`, and handles them.
     fn wait(&mut self, events: &mut Vec<Event>, until: Nanos) -> Result<(), String> {
+        let mut until = until;
+        if self.sending && self.turn.is_open_loop() {
+            self.arm(until);
+            until += SWEEP;
+        }
         let left = until.saturating_sub(now());
         let timeout =
             Timespec { tv_sec: (left / 1_000_000_000).cast_signed(), tv_nsec: (left % 1_000_000_000) as _ };
@@ -162,6 +184,20 @@ impl Loop<'_> {
             self.handle(data.u64() as usize, flags);
         }
         Ok(())
+    }
+
+    /// Sets the timer, where it isn't set to this moment already.
+    fn arm(&mut self, until: Nanos) {
+        if self.armed == until {
+            return;
+        }
+        let value =
+            Timespec { tv_sec: (until / 1_000_000_000).cast_signed(), tv_nsec: (until % 1_000_000_000) as _ };
+        let spec = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        // A moment that has passed fires at once. Should it fail, the wait's own timeout ends it, too late but surely.
+        if timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &spec).is_ok() {
+            self.armed = until;
+        }
     }
 
     #[inline]
@@ -303,7 +339,8 @@ impl Loop<'_> {
         let at = now();
         let lost = self.connections[index].take();
         self.forget_slots(index);
-        let (flights, answers) = lost.map_or((0, 0), |connection| (connection.flights.len(), connection.answers));
+        let (flights, answers) =
+            lost.map_or((0, 0), |connection| (connection.flights.len(), connection.answers));
         // Each lost request counts; a connection that was never used, or that broke between requests, once.
         let silent = matches!(fault.kind, ErrorKind::Read | ErrorKind::Write | ErrorKind::Closed);
         let count = if silent { flights } else { flights.max(1) };

@@ -76,7 +76,8 @@ async fn drive(turn: Turn<'_>) -> Result<Turn<'_>, String> {
     }
     shared.turn.borrow_mut().start();
     shared.state.borrow_mut().sending = true;
-    let work = futures_util::future::join_all(clients.into_iter().map(|client| keep_busy(plan, &shared, client)));
+    let work =
+        futures_util::future::join_all(clients.into_iter().map(|client| keep_busy(plan, &shared, client)));
     // The clock goes first: it ends the others' waits.
     tokio::join!(watch(&shared), work);
     let shared = Rc::into_inner(shared).ok_or("a task outlived its thread")?;
@@ -287,7 +288,9 @@ fn broken(error: &h2::Error) -> Fault {
 
 /// Makes a connection; a failure is counted and tried again later.
 async fn connect(plan: &Plan, shared: &Rc<Shared<'_>>) -> Option<SendRequest<Bytes>> {
-    let made = tokio::time::timeout(plan.timeout, open(plan, shared)).await.unwrap_or_else(|_| {
+    // On the heap: TLS makes it large, and it is rare.
+    let opening = Box::pin(open(plan, shared));
+    let made = tokio::time::timeout(plan.timeout, opening).await.unwrap_or_else(|_| {
         let seconds = plan.timeout.as_secs_f64();
         Err(Fault::new(ErrorKind::Connect, format!("no connection within {seconds} s")))
     });

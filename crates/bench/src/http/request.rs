@@ -56,8 +56,15 @@ impl Request {
                 fields.push((name.to_owned(), value.to_owned()));
             }
         }
-        let mut request =
-            Self { method: method.into(), fields, authority, path: path.into(), body, wire: Vec::new(), length: 0 };
+        let mut request = Self {
+            method: method.into(),
+            fields,
+            authority,
+            path: path.into(),
+            body,
+            wire: Vec::new(),
+            length: 0,
+        };
         let one = request.encode();
         let copies = depth.min(BATCH_MAX / one.len().max(1)).max(1);
         (request.length, request.wire) = (one.len(), one.repeat(copies));
@@ -122,7 +129,12 @@ fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn request(method: &str, lines: &[&str], body: &'static str, depth: usize) -> Result<Request, RequestError> {
+    fn request(
+        method: &str,
+        lines: &[&str],
+        body: &'static str,
+        depth: usize,
+    ) -> Result<Request, RequestError> {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         Request::new(method, "a:80", "/x", &lines, Bytes::from_static(body.as_bytes()), depth)
     }

@@ -229,7 +229,9 @@ impl ResponseReader {
                 fault(format!("the server closed the connection {left} bytes before the end of a body"))
             }
             Body::Coded(decoder) if decoder.ends_with_connection() => Ok(self.complete()),
-            Body::Coded(_) => fault("the server closed the connection in the middle of a chunked body".into()),
+            Body::Coded(_) => {
+                fault("the server closed the connection in the middle of a chunked body".into())
+            }
         }
     }
 }
@@ -278,8 +280,7 @@ mod tests {
         let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let empty = "HTTP/1.1 204 No Content\r\n\r\n";
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello";
-        let chunked =
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nA: b\r\n\r\n";
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nA: b\r\n\r\n";
         let close = "HTTP/1.0 200 OK\r\n\r\nhello";
         let all = [plain, plain, empty, interim, chunked, chunked, plain, close].concat();
         let check = BodyCheck { length: Some(5), sha256: None };

@@ -8,7 +8,8 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, CommonState, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedCipherSuite,
+    ClientConfig, CommonState, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    SupportedCipherSuite,
 };
 
 use crate::load::{Protocol, TlsFacts};

@@ -20,7 +20,8 @@ impl Interrupt {
         let flag = Arc::clone(&requested);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         if let Ok(runtime) = runtime {
-            let signals = runtime.block_on(async { Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)) });
+            let signals = runtime
+                .block_on(async { Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)) });
             if let Ok::<_, std::io::Error>((interrupt, terminate)) = signals {
                 // Ends with the process: nothing waits for it.
                 std::thread::spawn(move || runtime.block_on(wait(interrupt, terminate, &flag)));

@@ -62,7 +62,10 @@ pub fn run(plan: &Plan, control: &Control) -> Result<Outcome, String> {
             .collect();
         // All are joined before the first failure is told: their scope would wait for them anyway.
         let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-        joined.into_iter().map(|part| part.unwrap_or_else(|_| Err("a thread ended in a panic".into()))).collect()
+        joined
+            .into_iter()
+            .map(|part| part.unwrap_or_else(|_| Err("a thread ended in a panic".into())))
+            .collect()
     });
     Ok(Outcome::join(parts?, plan.pace, control.stop.load(Relaxed)))
 }

@@ -19,7 +19,12 @@ pub(super) struct Party {
 
 impl Party {
     /// Starts `command` in `folder`, on `core` if one is given.
-    pub(super) fn start(name: &str, mut command: Command, folder: &Path, core: Option<usize>) -> Result<Self, String> {
+    pub(super) fn start(
+        name: &str,
+        mut command: Command,
+        folder: &Path,
+        core: Option<usize>,
+    ) -> Result<Self, String> {
         let words: Vec<String> = std::iter::once(command.get_program())
             .chain(command.get_args())
             .map(|word| word.to_string_lossy().into_owned())

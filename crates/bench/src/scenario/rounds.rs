@@ -1,7 +1,7 @@
 //! The rounds of a scenario: A B B A, so that a drift of the machine hits both alike.
 
-use super::stage::Stage;
 use super::ScenarioArgs;
+use super::stage::Stage;
 use crate::cli::{Ended, Refusal, Session, failure, rfc3339_now, run_of, say, target_of, usage};
 use crate::machine;
 use crate::result::{ResultFile, Series};
@@ -69,7 +69,7 @@ pub(super) fn run(args: &ScenarioArgs, route: &str) -> Result<Ended, Refusal> {
 
 fn finish(args: &ScenarioArgs, session: &Session, file: &ResultFile, failed: bool) -> Result<Ended, Refusal> {
     if let Some(path) = args.out.as_ref().filter(|_| !file.series.is_empty()) {
-        file.write(path).map_err(failure)?;
+        file.write(path).map_err(|error| failure(error.to_string()))?;
     }
     if args.json {
         say(&file.to_json());

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::party::{Party, free_ports, program};
 use super::ScenarioArgs;
+use super::party::{Party, free_ports, program};
 use crate::cli::Session;
 use crate::http::Request;
 use crate::load::{Pace, Plan, Protocol, Tally, Target};
@@ -89,10 +89,18 @@ impl Stage {
         self._folder.path()
     }
 
-    fn add_gateway(&mut self, args: &ScenarioArgs, route: &str, node: u16, session: &Session) -> Result<(), String> {
+    fn add_gateway(
+        &mut self,
+        args: &ScenarioArgs,
+        route: &str,
+        node: u16,
+        session: &Session,
+    ) -> Result<(), String> {
         let binary = match &args.gateway {
             Some(path) => path.clone(),
-            None => std::env::current_exe().map_err(|error| format!("this binary can't be found: {error}"))?,
+            None => {
+                std::env::current_exe().map_err(|error| format!("this binary can't be found: {error}"))?
+            }
         };
         let ports = free_ports(5)?;
         let file = self.folder().join("config.yaml");
@@ -111,7 +119,13 @@ impl Stage {
         self.add("tidegate", plan, Some(party), session)
     }
 
-    fn add_proxy(&mut self, args: &ScenarioArgs, name: &str, node: u16, session: &Session) -> Result<(), String> {
+    fn add_proxy(
+        &mut self,
+        args: &ScenarioArgs,
+        name: &str,
+        node: u16,
+        session: &Session,
+    ) -> Result<(), String> {
         let port = free_ports(1)?[0];
         let fill = |text: &str| text.replace("PORT", &port.to_string()).replace("NODE", &node.to_string());
         let party = if name == "nginx" {

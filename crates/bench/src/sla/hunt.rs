@@ -31,6 +31,9 @@ pub struct Hunt {
     pub confirming: Vec<(Plan, Outcome)>,
 }
 
+/// Makes a run of a plan under a label; nothing where the user has asked for the end.
+pub type Run<'a> = dyn FnMut(&Plan, &str) -> Result<Option<Outcome>, String> + 'a;
+
 /// Searches. `run` makes a run and `tell` is given each probe as it ends.
 ///
 /// # Errors
@@ -39,17 +42,14 @@ pub fn hunt(
     base: &Plan,
     over: Over,
     conditions: &[Condition],
-    run: &mut dyn FnMut(&Plan, &str) -> Result<Option<Outcome>, String>,
+    run: &mut Run<'_>,
     tell: &mut dyn FnMut(&Probe),
 ) -> Result<Hunt, String> {
     let (range, sla_over) = match over {
-        Over::Rate { .. } => {
-            (Range { lowest: 1.0, highest: f64::INFINITY, whole: false }, SlaOver::Rate)
+        Over::Rate { .. } => (Range { lowest: 1.0, highest: f64::INFINITY, whole: false }, SlaOver::Rate),
+        Over::Connections(lowest, highest) => {
+            (Range { lowest: lowest as f64, highest: highest as f64, whole: true }, SlaOver::Connections)
         }
-        Over::Connections(lowest, highest) => (
-            Range { lowest: lowest as f64, highest: highest as f64, whole: true },
-            SlaOver::Connections,
-        ),
     };
     let mut search = Search::new(range);
     let (mut probes, mut confirming): (Vec<Probe>, Vec<(Plan, Outcome)>) = (Vec::new(), Vec::new());

@@ -5,5 +5,5 @@ mod hunt;
 mod search;
 
 pub use condition::Condition;
-pub use hunt::{Hunt, Over, hunt};
+pub use hunt::{Hunt, Over, Run, hunt};
 pub use search::{Range, Report, Search, Step};

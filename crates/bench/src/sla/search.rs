@@ -177,7 +177,8 @@ mod tests {
 
     impl Simulated {
         fn uniform(&mut self) -> f64 {
-            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.random =
+                self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.random >> 11) as f64 / (1u64 << 53) as f64
         }
 
@@ -248,7 +249,9 @@ mod tests {
     #[test]
     fn connections_are_whole_and_stay_in_their_range() {
         let range = Range { lowest: 16.0, highest: 1_024.0, whole: true };
-        for (knee, expected) in [(100.0, Some(98.0..=100.0)), (5_000.0, Some(1_024.0..=1_024.0)), (10.0, None)] {
+        for (knee, expected) in
+            [(100.0, Some(98.0..=100.0)), (5_000.0, Some(1_024.0..=1_024.0)), (10.0, None)]
+        {
             let mut search = Search::new(range);
             let found = loop {
                 match search.step() {
@@ -261,7 +264,10 @@ mod tests {
                 }
             };
             assert_eq!(found.is_some(), expected.is_some());
-            assert!(found.zip(expected).is_none_or(|(found, expected)| expected.contains(&found)), "{found:?}");
+            assert!(
+                found.zip(expected).is_none_or(|(found, expected)| expected.contains(&found)),
+                "{found:?}"
+            );
         }
     }
 
