@@ -2,87 +2,175 @@
 //! without writing it. Whether what resources refer to exists is left out, as in APISIX: it may be in the same
 //! configuration.
 //!
-//! JSON alone; collections that this gateway doesn't have are named as mistakes rather than passed over.
+//! JSON, or YAML with `Content-Type: application/yaml`. APISIX names one mistake a resource; beside it stand `errors`
+//! with all of them, each with its place in the whole document. Collections that nobody knows, which APISIX passes
+//! over, are named in the `Warning` header.
 
+use crate::args::Args;
 use crate::checks::{Candidate, mistakes};
 use crate::dispatch::raw_body;
 use crate::identity::text_of;
+use crate::json::parse;
+use crate::manner::Manner;
 use crate::respond::Answer;
+use crate::target::Target;
+use crate::write::warned;
 use crate::{Admin, AdminRequest, AdminResponse};
 use model::Kind;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
 /// What follows a collection's name in the name of its version, a number.
 const VERSION_SUFFIX: &str = "_conf_version";
 
-pub(crate) async fn validate(admin: &Admin, request: &AdminRequest) -> Answer {
-    let refuse = |why: &str| AdminResponse::error(400, format!("invalid request body: {why}"));
-    let body = raw_body(admin, request)?.ok_or_else(|| refuse("empty request body"))?;
-    if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
-        return Err(refuse("YAML is not read yet, send JSON"));
-    }
-    let config: Value = serde_json::from_slice(body).map_err(|error| refuse(&error.to_string()))?;
-    let Value::Object(config) = config else { return Err(refuse("an object is expected")) };
-    let mut errors = Vec::new();
+/// Answers 200, or 400 with everything that is wrong.
+pub(crate) async fn validate(admin: &Admin, request: &AdminRequest, args: &Args) -> Answer {
+    let config = read(admin, request)?;
+    let mut findings = Findings { strict: Manner::of(request, args).strict, ..Findings::default() };
     for (name, value) in &config {
         if let Some(collection) = name.strip_suffix(VERSION_SUFFIX) {
             if !value.is_number() {
-                errors.push(
-                    json!({ "resource_type": collection, "error": format!("{name} must be a number") }),
-                );
+                let error = format!("{name} must be a number, got {}", type_name(value));
+                findings.errors.push(json!({ "resource_type": collection, "error": error }));
             }
             continue;
         }
-        let Some(kind) = Kind::from_collection(name) else {
-            let error = format!("Unsupported resource type: {name}");
-            errors.push(json!({ "resource_type": name, "error": error }));
-            continue;
-        };
-        check_collection(admin, kind, value, &mut errors).await?;
+        match Kind::from_collection(name).filter(|kind| kind.parent().is_none()) {
+            Some(kind) => findings.collection(admin, kind, value).await?,
+            // The list of plugins to load is not the Admin API's to check.
+            None if name == "plugins" => {}
+            None => findings.unknown.push(format!("/{name}")),
+        }
     }
-    if errors.is_empty() {
-        return Ok(AdminResponse::json(200, &json!({})));
-    }
-    let body = json!({ "error_msg": "Configuration validation failed", "errors": errors });
-    Err(AdminResponse::json(400, &body))
+    findings.answer()
 }
 
-async fn check_collection(
-    admin: &Admin,
-    kind: Kind,
-    items: &Value,
-    errors: &mut Vec<Value>,
-) -> Result<(), AdminResponse> {
-    let collection = kind.collection();
-    let Some(items) = items.as_array() else {
-        errors.push(json!({ "resource_type": collection, "error": "an array is expected" }));
-        return Ok(());
+fn read(admin: &Admin, request: &AdminRequest) -> Result<Map<String, Value>, AdminResponse> {
+    let refuse = |why: &str| AdminResponse::error(400, format!("invalid request body: {why}"));
+    let body = raw_body(admin, request)?.ok_or_else(|| refuse("empty request body"))?;
+    let config = if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
+        std::str::from_utf8(body)
+            .ok()
+            .and_then(|text| serde_saphyr::from_str::<Value>(text).ok())
+            .filter(Value::is_object)
+            .ok_or_else(|| refuse("invalid yaml request body"))?
+    } else {
+        parse(body).map_err(|error| refuse(&error.to_string()))?
     };
-    let mut ids = HashSet::new();
-    for (index, item) in items.iter().enumerate() {
-        let id = item.get("id").map(text_of);
-        let mut report = |error: &str| {
-            let id = id.as_deref().unwrap_or_default();
-            errors.push(json!({
-                "resource_type": collection, "resource_id": id, "index": index, "error": error,
-            }));
-        };
-        match item.as_object() {
-            Some(fields) => {
-                let candidate = Candidate { kind, id: id.as_deref(), fields, references: false };
-                let (found, _) = mistakes(admin, candidate).await?;
-                if found.any() {
-                    report(found.line());
-                }
-            }
-            None => report("wrong type: expected object"),
-        }
-        if let Some(id) = &id
-            && !ids.insert(id.clone())
-        {
-            report(&format!("found duplicate id {id} in {collection}"));
-        }
+    match config {
+        Value::Object(config) => Ok(config),
+        _ => Err(refuse("an object is expected")),
     }
-    Ok(())
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Findings {
+    errors: Vec<Value>,
+    unknown: Vec<String>,
+    strict: bool,
+}
+
+impl Findings {
+    async fn collection(&mut self, admin: &Admin, kind: Kind, items: &Value) -> Result<(), AdminResponse> {
+        let collection = kind.collection();
+        // Lua writes an empty array as an empty object.
+        let items = match items {
+            Value::Array(items) => items.as_slice(),
+            Value::Object(fields) if fields.is_empty() => &[],
+            _ => {
+                self.errors.push(json!({ "resource_type": collection, "error": "an array is expected" }));
+                return Ok(());
+            }
+        };
+        let mut ids = HashSet::new();
+        for (index, item) in items.iter().enumerate() {
+            self.item(admin, kind, (index, item)).await?;
+            let (id, what) = match (item.get("id"), item.get("username")) {
+                (Some(id), _) if kind == Kind::Consumer => (id, "credential id"),
+                (Some(id), _) => (id, "id"),
+                (None, Some(name)) if kind == Kind::Consumer => (name, "username"),
+                _ => continue,
+            };
+            let id = text_of(id);
+            if !ids.insert(id.clone()) {
+                let error = format!("found duplicate {what} {id} in {collection}");
+                let place = format!("/{collection}/{index}");
+                let errors = json!([{ "path": place, "message": error }]);
+                self.push(collection, (index, item), &error, &errors);
+            }
+        }
+        Ok(())
+    }
+
+    async fn item(
+        &mut self,
+        admin: &Admin,
+        kind: Kind,
+        (index, item): (usize, &Value),
+    ) -> Result<(), AdminResponse> {
+        let collection = kind.collection();
+        let place = format!("/{collection}/{index}");
+        let Some(fields) = item.as_object() else {
+            let error = "wrong type: expected object";
+            self.push(collection, (index, item), error, &json!([{ "path": place, "message": error }]));
+            return Ok(());
+        };
+        let id = fields.get("id").map(text_of);
+        let id = id.as_deref();
+        // Consumers and their credentials stand in one list.
+        let credential = id.filter(|id| kind == Kind::Consumer && id.contains("/credentials/"));
+        let kind = if credential.is_some() { Kind::Credential } else { kind };
+        if kind == Kind::Secret && !id.is_some_and(|id| id.contains('/')) {
+            let error = format!("invalid secret id: {}", id.unwrap_or("nil"));
+            let errors = json!([{ "path": format!("{place}/id"), "message": error }]);
+            self.push(collection, (index, item), &error, &errors);
+            return Ok(());
+        }
+        let target = Target { kind, parent: None, id, sub_path: &[] };
+        let (mut found, unknown) = mistakes(admin, Candidate { target, fields, others: false }).await?;
+        if self.strict {
+            found.unknown(&unknown);
+        }
+        self.unknown.extend(unknown.iter().map(|field| format!("{place}{field}")));
+        if found.any() {
+            self.push(collection, (index, item), found.line(), &found.listed(&place).into());
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, collection: &str, (index, item): (usize, &Value), error: &str, errors: &Value) {
+        let id = item.get("id").or_else(|| item.get("username")).cloned().unwrap_or_else(|| json!(""));
+        self.errors.push(json!({
+            "resource_type": collection, "resource_id": id, "index": index, "error": error, "errors": errors,
+        }));
+    }
+
+    fn answer(mut self) -> Answer {
+        if self.strict {
+            let collections = self.unknown.iter().filter(|field| !field[1..].contains('/'));
+            let errors: Vec<_> = collections
+                .map(|name| {
+                    json!({ "resource_type": name[1..], "error": format!("Unsupported resource type: {}", &name[1..]) })
+                })
+                .collect();
+            self.errors.extend(errors);
+        }
+        if self.errors.is_empty() {
+            return Ok(warned(AdminResponse::json(200, &json!({})), &self.unknown));
+        }
+        let body = json!({ "error_msg": "Configuration validation failed", "errors": self.errors });
+        Err(AdminResponse::json(400, &body))
+    }
+}
+
+/// As Lua calls it.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "userdata",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) | Value::Object(_) => "table",
+    }
 }

@@ -1,13 +1,14 @@
 //! Whether a resource may be written: everything APISIX checks, in its order, and all mistakes at once.
 //!
 //! Lua in a resource (`filter_func`, `script`) is code that the Admin API would run; it is refused, since this gateway
-//! has no Lua host yet. So is an upstream that wants another protocol than HTTP/1.1 in the clear: what is meant to be
-//! encrypted must not be sent as it is.
+//! has no Lua host yet.
 
+use crate::manner::Manner;
 use crate::mistakes::Mistakes;
-use crate::{Admin, AdminResponse, plugin_checks, references};
-use model::resource::Scheme;
-use model::schema::check_resource;
+use crate::plugin_checks::{self, Side};
+use crate::target::Target;
+use crate::{Admin, AdminResponse, certificates, duplicates, references, stream_checks};
+use model::schema::{check_resource, unknown_fields};
 use model::{Kind, PluginMap, Route};
 use router::{Conditions, Expr};
 use serde_json::{Map, Value};
@@ -16,46 +17,61 @@ use store::StoreError;
 /// A resource to be checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'a> {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its id; none yet before a POST.
-    pub id: Option<&'a str>,
+    /// What it is to be; its id is none yet before a POST, and that in the path for a consumer.
+    pub target: Target<'a>,
     /// The resource, with its id.
     pub fields: &'a Map<String, Value>,
     /// Whether what it refers to must exist.
-    pub references: bool,
+    pub others: bool,
 }
 
-/// The fields that its plugins accept without knowing them, as JSON pointers.
-pub(crate) async fn check(admin: &Admin, candidate: Candidate<'_>) -> Result<Vec<String>, AdminResponse> {
-    let (mistakes, unknown) = mistakes(admin, candidate).await?;
-    if mistakes.any() { Err(mistakes.refusal()) } else { Ok(unknown) }
+/// The fields that nobody knows, as JSON pointers; with `strict` they are refused.
+pub(crate) async fn check(
+    admin: &Admin,
+    candidate: Candidate<'_>,
+    manner: Manner,
+) -> Result<Vec<String>, AdminResponse> {
+    let (mut mistakes, unknown) = mistakes(admin, candidate).await?;
+    if manner.strict {
+        mistakes.unknown(&unknown);
+    }
+    if mistakes.any() { Err(mistakes.refusal(manner.all_errors)) } else { Ok(unknown) }
 }
 
-/// All that is wrong with it, and the fields that its plugins accept without knowing them.
+/// All that is wrong with it, and the fields that nobody knows.
 pub(crate) async fn mistakes(
     admin: &Admin,
     candidate: Candidate<'_>,
 ) -> Result<(Mistakes, Vec<String>), StoreError> {
-    let Candidate { kind, id, fields, .. } = candidate;
+    let Candidate { target, fields, others } = candidate;
+    let kind = target.kind;
     let mut found = Mistakes::default();
-    let mut unknown = Vec::new();
     let value = Value::Object(fields.clone());
     if kind == Kind::PluginMetadata {
-        match id.and_then(|name| admin.registry.check_metadata(name, &value)) {
-            Some(report) => found.report("invalid configuration: ", report),
-            None => found.push("", if id.is_some() { "invalid plugin name" } else { "missing plugin name" }),
-        }
-        return Ok((found, unknown));
+        check_metadata(admin, target.id, &value, &mut found);
+        return Ok((found, Vec::new()));
     }
     found.report("", check_resource(kind, &value));
     let schema_holds = !found.any();
-    if candidate.references {
-        references::check_existence(admin, kind, fields, &mut found).await?;
-    }
+    let mut unknown = unknown_fields(kind, &value);
     let none = PluginMap::new();
     let plugins = fields.get("plugins").and_then(Value::as_object).unwrap_or(&none);
-    plugin_checks::check(&admin.registry, plugins, &mut found, &mut unknown);
+    if matches!(kind, Kind::Consumer | Kind::Credential) {
+        check_caller(admin, candidate, plugins, (&mut found, &mut unknown)).await?;
+        return Ok((found, unknown));
+    }
+    if others {
+        references::check_existence(admin, kind, fields, &mut found).await?;
+    }
+    certificates::check(kind, fields, &mut found);
+    if kind == Kind::StreamRoute {
+        if others {
+            stream_checks::check_superior(admin, target.id, fields, &mut found).await?;
+        }
+        stream_checks::check(fields, plugins, &mut found);
+        return Ok((found, unknown));
+    }
+    plugin_checks::check(&admin.registry, plugins, Side::Route, &mut found, &mut unknown);
     match kind {
         Kind::Route => {
             check_vars(fields, &mut found);
@@ -65,14 +81,48 @@ pub(crate) async fn mistakes(
             refuse_lua(fields, &["filter_func", "script"], &mut found);
         }
         Kind::Service => refuse_lua(fields, &["script"], &mut found),
-        Kind::Upstream => refuse_scheme(fields, "", &mut found),
-        Kind::GlobalRule => references::check_conflicts(admin, id, plugins, &mut found).await?,
+        Kind::GlobalRule => {
+            references::check_conflicts(admin, target.id, plugins, &mut found).await?;
+        }
         _ => {}
     }
-    if let Some(upstream) = fields.get("upstream").and_then(Value::as_object) {
-        refuse_scheme(upstream, "/upstream", &mut found);
-    }
     Ok((found, unknown))
+}
+
+fn check_metadata(admin: &Admin, plugin: Option<&str>, value: &Value, found: &mut Mistakes) {
+    match plugin.map(|name| admin.registry.check_metadata(name, value)) {
+        Some(Some(report)) => found.report("invalid configuration: ", report),
+        Some(None) => found.push("", "invalid plugin name"),
+        None => found.push("", "missing plugin name"),
+    }
+}
+
+/// Consumers and credentials: APISIX looks at what they refer to last.
+async fn check_caller(
+    admin: &Admin,
+    candidate: Candidate<'_>,
+    plugins: &PluginMap,
+    (found, unknown): (&mut Mistakes, &mut Vec<String>),
+) -> Result<(), StoreError> {
+    let Candidate { target, fields, others } = candidate;
+    let username = fields.get("username").and_then(Value::as_str);
+    if target.kind == Kind::Consumer && target.id.is_some_and(|id| Some(id) != username) {
+        found.push("/username", "wrong username");
+    }
+    plugin_checks::check(&admin.registry, plugins, Side::Consumer, found, unknown);
+    if target.kind == Kind::Credential {
+        let known = plugins.keys().filter_map(|name| admin.registry.get(name));
+        for def in known.filter(|def| !def.is_auth()) {
+            let message = "only supports auth type plugins in consumer credential";
+            found.push(format!("/plugins/{}", def.name), message);
+        }
+    }
+    let owner = if target.kind == Kind::Consumer { username } else { target.parent };
+    duplicates::check(admin, &target, owner, plugins, found).await?;
+    if others {
+        references::check_existence(admin, target.kind, fields, found).await?;
+    }
+    Ok(())
 }
 
 fn check_vars(fields: &Map<String, Value>, found: &mut Mistakes) {
@@ -97,13 +147,5 @@ fn check_addresses(route: Value, found: &mut Mistakes) {
 fn refuse_lua(fields: &Map<String, Value>, names: &[&str], found: &mut Mistakes) {
     for name in names.iter().filter(|name| fields.get(**name).is_some_and(Value::is_string)) {
         found.push(format!("/{name}"), format!("'{name}' is Lua code, and this gateway has no Lua host yet"));
-    }
-}
-
-fn refuse_scheme(upstream: &Map<String, Value>, path: &str, found: &mut Mistakes) {
-    let Some(scheme) = upstream.get("scheme").and_then(Value::as_str) else { return };
-    if scheme != Scheme::default().as_str() {
-        let message = format!("'{scheme}' is not spoken to upstreams yet; 'http' is");
-        found.push(format!("{path}/scheme"), message);
     }
 }

@@ -1,28 +1,29 @@
-//! `DELETE`: one resource, unless another one still refers to it; with `force=true` even then.
+//! `DELETE`: one resource and what stands below it, unless another one still refers to it; with `force=true` even then.
 
 use crate::dispatch::Call;
 use crate::respond::Answer;
-use crate::write::Held;
-use crate::{Admin, AdminResponse, references, shape};
-use store::StoreError;
+use crate::write::{Held, store};
+use crate::{Admin, AdminResponse, below, references, shape};
+use store::{Op, StoreError, Txn};
 
 /// Deletes the resource at the id.
 pub(crate) async fn delete(admin: &Admin, call: &Call<'_>) -> Answer {
-    let Some(id) = call.id else {
-        return Err(AdminResponse::error(400, format!("missing {} id", call.kind.noun())));
-    };
-    let key = call.kind.key(id);
+    let target = call.target;
+    let key = target.key()?;
+    let id = target.id.unwrap_or_default();
     let held = Held::for_delete(admin).await;
     if call.args.get("force") != Some("true") {
-        references::check_unused(admin, call.kind, id).await?;
+        references::check_unused(admin, target.kind, id).await?;
     }
-    let committed = match admin.store.delete(&key, call.actor.as_deref()).await {
+    let mut then = vec![Op::Delete { key: key.clone() }];
+    then.extend(below::deletions(admin, target.kind, id).await?);
+    let committed = match store(admin, Txn { then, when: Vec::new(), actor: call.actor.clone() }).await {
         // What can be no key isn't there either.
         Err(StoreError::Invalid(_)) => return Err(AdminResponse::key_not_found()),
         committed => committed?,
     };
     drop(held);
-    if committed.applied.iter().all(|applied| applied.previous.is_none()) {
+    if committed.applied.first().is_none_or(|applied| applied.previous.is_none()) {
         return Err(AdminResponse::key_not_found());
     }
     admin.wait_applied(committed.revision).await;

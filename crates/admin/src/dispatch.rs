@@ -1,8 +1,12 @@
 //! From path and method to the answer, with the headers that every answer has.
 
 use crate::args::Args;
+use crate::manner::Manner;
 use crate::respond::Answer;
-use crate::{Admin, AdminRequest, AdminResponse, auth, batch, delete, list, patch, schema_routes, write};
+use crate::target::Target;
+use crate::{
+    Admin, AdminRequest, AdminResponse, auth, batch, delete, json::parse, list, patch, schema_routes, write,
+};
 use model::Kind;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -10,18 +14,16 @@ use std::time::Duration;
 /// One request for a resource, taken apart.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    /// The kind of resource.
-    pub kind: Kind,
-    /// The id in the path.
-    pub id: Option<&'a str>,
-    /// What follows the id.
-    pub sub_path: &'a [String],
+    /// What the path names.
+    pub target: Target<'a>,
     /// The body; `None` where there is none.
     pub body: Option<Value>,
     /// The query's arguments.
     pub args: &'a Args,
     /// `ttl` of the query.
     pub ttl: Option<Duration>,
+    /// How the client wants to be answered.
+    pub manner: Manner,
     /// Who asks, for the history.
     pub actor: Option<String>,
 }
@@ -73,7 +75,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
     }
     let actor = auth::check_key(&admin.settings, request, &args)?;
     match (method, rest.as_slice()) {
-        ("POST", ["configs", "validate"]) => batch::validate(admin, request).await,
+        ("POST", ["configs", "validate"]) => batch::validate(admin, request, &args).await,
         ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
@@ -81,7 +83,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
             format!("please use PUT method to reload the plugins, {method} method is not allowed."),
         )),
         ("POST", ["schema", "validate", collection, ..]) => {
-            schema_routes::validate(admin, request, collection)
+            schema_routes::validate(admin, request, &args, collection)
         }
         (method, [pseudo @ ("schema" | "plugins"), names @ ..]) => {
             if method != "GET" {
@@ -92,15 +94,15 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
             let answer = schema_routes::read(admin, pseudo, names, &args);
             versioned(admin, answer)
         }
-        (method, [collection, ..]) => {
-            let kind = Kind::from_collection(collection).ok_or_else(|| unsupported(collection))?;
+        (method, [collection, below @ ..]) => {
+            refuse_streams(admin, collection)?;
+            let target = Target::parse(collection, below)?;
             let call = Call {
-                kind,
-                id: segments.get(3).map(String::as_str),
-                sub_path: segments.get(4..).unwrap_or_default(),
+                target,
                 body: body(admin, request)?,
                 args: &args,
                 ttl: args.ttl()?,
+                manner: Manner::of(request, &args),
                 actor,
             };
             versioned(admin, resource(admin, method, call).await)
@@ -110,13 +112,8 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
 }
 
 async fn resource(admin: &Admin, method: &str, call: Call<'_>) -> Answer {
-    let unsupported = match method {
-        "POST" => matches!(call.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::PluginMetadata),
-        "PATCH" => call.kind == Kind::PluginMetadata,
-        _ => false,
-    };
-    if unsupported {
-        let message = format!("not supported `{method}` method for {}", call.kind.noun());
+    if !call.target.offers(method) {
+        let message = format!("not supported `{method}` method for {}", call.target.kind.noun());
         return Err(AdminResponse::error(405, message));
     }
     match method {
@@ -128,9 +125,12 @@ async fn resource(admin: &Admin, method: &str, call: Call<'_>) -> Answer {
     }
 }
 
-/// The answer for a collection that isn't there.
-pub(crate) fn unsupported(collection: &str) -> AdminResponse {
-    AdminResponse::error(404, format!("Unsupported resource type: {collection}"))
+/// Stream routes mean nothing to a gateway that was told to listen for no streams.
+fn refuse_streams(admin: &Admin, collection: &str) -> Result<(), AdminResponse> {
+    if collection != Kind::StreamRoute.collection() || admin.settings.streams {
+        return Ok(());
+    }
+    Err(AdminResponse::error(400, "stream mode is disabled, can not add stream routes"))
 }
 
 /// What a resource answers carries the version of its shape; what is refused before that does not.
@@ -161,7 +161,7 @@ pub(crate) fn raw_body<'a>(
 /// The body as JSON; `None` where there is none.
 pub(crate) fn body(admin: &Admin, request: &AdminRequest) -> Result<Option<Value>, AdminResponse> {
     let Some(body) = raw_body(admin, request)? else { return Ok(None) };
-    serde_json::from_slice(body).map(Some).map_err(|error| {
+    parse(body).map(Some).map_err(|error| {
         let message = format!("invalid request body: {error}");
         AdminResponse::json(400, &json!({ "error_msg": message, "req_body": String::from_utf8_lossy(body) }))
     })

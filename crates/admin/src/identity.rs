@@ -1,6 +1,7 @@
 //! Ids: in the path, in the body, or in both and then equal; and the fields that the Admin API alone sets.
 
 use crate::AdminResponse;
+use crate::target::Target;
 use model::Kind;
 use serde_json::{Map, Value};
 
@@ -24,36 +25,41 @@ pub(crate) fn resource(body: Option<Value>) -> Result<Map<String, Value>, AdminR
     }
 }
 
-/// The id to write under, from the path or the body; written into the body.
+/// The id to write under, from the path or the body; written into the body, of a secret with its manager. A consumer's
+/// is its name, which is in the body alone.
 pub(crate) fn needed(
-    kind: Kind,
-    id: Option<&str>,
+    target: &Target<'_>,
     resource: &mut Map<String, Value>,
 ) -> Result<String, AdminResponse> {
+    let Target { kind, id, .. } = *target;
     let noun = kind.noun();
     if kind == Kind::PluginMetadata {
         return id.map(str::to_owned).ok_or_else(|| AdminResponse::error(400, "missing plugin name"));
     }
+    if kind == Kind::Consumer {
+        // What is no name is refused by the schema.
+        let name = resource.get("username").and_then(Value::as_str);
+        return Ok(name.or(id).unwrap_or_default().to_owned());
+    }
     let own = resource.get("id").filter(|id| **id != Value::Bool(false)).map(text_of);
+    let whole = |id: &str| if kind == Kind::Secret { target.whole_id(id) } else { id.to_owned() };
     match (id, own) {
-        (None, None) => Err(AdminResponse::error(400, format!("missing {noun} id"))),
-        (None, Some(own)) => Ok(own),
-        (Some(id), Some(own)) if own != id => Err(AdminResponse::error(400, format!("wrong {noun} id"))),
+        (None, Some(own)) if kind != Kind::Secret => Ok(own),
+        (None, _) => Err(target.without_id()),
+        (Some(id), Some(own)) if own != whole(id) => {
+            Err(AdminResponse::error(400, format!("wrong {noun} id")))
+        }
         (Some(id), _) => {
-            resource.insert("id".to_owned(), Value::from(id));
+            resource.insert("id".to_owned(), Value::from(whole(id)));
             Ok(id.to_owned())
         }
     }
 }
 
 /// Refuses an id where one will be generated.
-pub(crate) fn unneeded(
-    kind: Kind,
-    id: Option<&str>,
-    resource: &Map<String, Value>,
-) -> Result<(), AdminResponse> {
-    if id.is_some() || resource.get("id").is_some_and(|id| *id != Value::Bool(false)) {
-        let message = format!("wrong {} id, do not need it", kind.noun());
+pub(crate) fn unneeded(target: &Target<'_>, resource: &Map<String, Value>) -> Result<(), AdminResponse> {
+    if target.id.is_some() || resource.get("id").is_some_and(|id| *id != Value::Bool(false)) {
+        let message = format!("wrong {} id, do not need it", target.kind.noun());
         return Err(AdminResponse::error(400, message));
     }
     Ok(())
@@ -119,7 +125,8 @@ mod tests {
             (None, json!({}), Err("missing global rule id")),
         ] {
             let mut fields = body.as_object().unwrap().clone();
-            let found = needed(Kind::GlobalRule, path, &mut fields);
+            let target = Target { kind: Kind::GlobalRule, parent: None, id: path, sub_path: &[] };
+            let found = needed(&target, &mut fields);
             match expected {
                 Ok((id, written)) => {
                     assert_eq!(found.unwrap(), id, "{body}");

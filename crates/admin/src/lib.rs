@@ -10,13 +10,18 @@
 mod args;
 mod auth;
 mod batch;
+mod below;
+mod certificates;
 mod checks;
 pub mod control;
 mod current;
 mod delete;
 mod dispatch;
+mod duplicates;
 mod identity;
+mod json;
 mod list;
+mod manner;
 mod merge;
 mod mistakes;
 mod paging;
@@ -26,9 +31,12 @@ mod references;
 mod request;
 mod respond;
 mod schema_routes;
+mod sealing;
 mod server;
 mod settings;
 mod shape;
+mod stream_checks;
+mod target;
 mod write;
 
 pub use control::{Control, ControlRequest};
@@ -47,6 +55,8 @@ pub struct Admin {
     store: Arc<dyn Store>,
     registry: Arc<plugin::Registry>,
     settings: AdminSettings,
+    /// What encrypts secrets; `None` stores them as they are.
+    sealing: Option<Arc<secrets::Sealing>>,
     /// The revision that the workers have.
     applied: watch::Receiver<u64>,
     /// Writes that may create a reference hold it shared, from the check that the other resource exists to the
@@ -64,14 +74,15 @@ impl Admin {
         settings: AdminSettings,
         applied: watch::Receiver<u64>,
     ) -> Self {
-        Self { store, registry, settings, applied, references: Arc::default() }
+        Self { store, registry, settings, sealing: None, applied, references: Arc::default() }
     }
 
     /// The same Admin API with other plugins and settings.
     #[must_use]
     pub fn with(&self, registry: Arc<plugin::Registry>, settings: AdminSettings) -> Self {
         let (store, applied) = (Arc::clone(&self.store), self.applied.clone());
-        Self { store, registry, settings, applied, references: Arc::clone(&self.references) }
+        let (sealing, references) = (self.sealing.clone(), Arc::clone(&self.references));
+        Self { store, registry, settings, sealing, applied, references }
     }
 
     /// How it was set up.

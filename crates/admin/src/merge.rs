@@ -25,18 +25,18 @@ pub(crate) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
 /// # Errors
 /// The part of the path that leads through something else than an object. APISIX would turn an array on the way into
 /// an object with that name besides its items.
-pub(crate) fn set(target: &mut Map<String, Value>, path: &[String], new: Value) -> Result<(), String> {
+pub(crate) fn set(target: &mut Map<String, Value>, path: &[&str], new: Value) -> Result<(), String> {
     let [parents @ .., last] = path else { return Err("/".to_owned()) };
     let mut fields = target;
     for (depth, name) in parents.iter().enumerate() {
-        let place = fields.entry(name.as_str()).or_insert_with(|| Value::Object(Map::new()));
+        let place = fields.entry(*name).or_insert_with(|| Value::Object(Map::new()));
         if place.as_array().is_some_and(Vec::is_empty) {
             *place = Value::Object(Map::new());
         }
         let Value::Object(inner) = place else { return Err(format!("/{}", path[..=depth].join("/"))) };
         fields = inner;
     }
-    fields.insert(last.clone(), new);
+    fields.insert((*last).to_owned(), new);
     Ok(())
 }
 
@@ -87,7 +87,7 @@ mod tests {
             ("upstream/nodes/a:1/x/y", json!(1), Err("/upstream/nodes/a:1")),
         ] {
             let mut fields = object(&target);
-            let path: Vec<String> = path.split('/').map(str::to_owned).collect();
+            let path: Vec<&str> = path.split('/').collect();
             let result = set(&mut fields, &path, new);
             match expected {
                 Ok(place) => {

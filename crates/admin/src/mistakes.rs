@@ -33,6 +33,13 @@ impl Mistakes {
         }
     }
 
+    /// The fields that nobody knows, where that is a mistake.
+    pub(crate) fn unknown(&mut self, fields: &[String]) {
+        for field in fields {
+            self.push_as(format!("unknown field {field}"), vec![ConfigError::new(field, "unknown field")]);
+        }
+    }
+
     /// Whether there are any.
     pub(crate) fn any(&self) -> bool {
         self.first.is_some()
@@ -43,12 +50,18 @@ impl Mistakes {
         self.first.as_deref().unwrap_or_default()
     }
 
-    /// The refusal: APISIX's `error_msg`, and `errors` with the place of each mistake.
-    pub(crate) fn refusal(&self) -> AdminResponse {
-        AdminResponse::json(400, &json!({ "error_msg": self.line(), "errors": listed(&self.errors) }))
+    /// The refusal: APISIX's `error_msg`, and with `all` also `errors` with the place of each mistake. Clients compare
+    /// the body with APISIX's, so that the list is for those who ask.
+    pub(crate) fn refusal(&self, all: bool) -> AdminResponse {
+        if !all {
+            return AdminResponse::error(400, self.line());
+        }
+        AdminResponse::json(400, &json!({ "error_msg": self.line(), "errors": self.listed("") }))
     }
-}
 
-fn listed(errors: &[ConfigError]) -> Vec<Value> {
-    errors.iter().map(|error| json!({ "path": error.path, "message": error.message })).collect()
+    /// Each mistake with its place, seen from a document in which the resource stands at `prefix`.
+    pub(crate) fn listed(&self, prefix: &str) -> Vec<Value> {
+        let shown = |error: &ConfigError| json!({ "path": format!("{prefix}{}", error.path), "message": error.message });
+        self.errors.iter().map(shown).collect()
+    }
 }

@@ -59,7 +59,7 @@ pub(crate) fn page(items: &mut Vec<Item>, args: &Args) -> Result<(), AdminRespon
 /// The fields that `filter` may name.
 fn fields(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Route => &["service_id", "upstream_id"],
+        Kind::Route | Kind::StreamRoute => &["service_id", "upstream_id"],
         _ => &[],
     }
 }

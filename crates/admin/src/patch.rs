@@ -6,10 +6,11 @@
 use crate::checks::{Candidate, check};
 use crate::dispatch::Call;
 use crate::respond::Answer;
-use crate::write::{Held, set_times, txn, warned};
-use crate::{Admin, AdminResponse, identity, list, merge, shape};
+use crate::write::{Held, set_times, warned, writing};
+use crate::{Admin, AdminResponse, below, identity, list, merge, shape};
+use model::Kind;
 use serde_json::{Map, Value};
-use store::{Entry, Precondition, TxnOutcome};
+use store::{Entry, Precondition, Txn, TxnOutcome};
 
 /// How often a PATCH is done: each failure means that another one was done in the meantime, so this many clients may
 /// patch one resource at the same moment.
@@ -17,24 +18,39 @@ const ATTEMPTS: usize = 16;
 
 /// Changes the resource at the id.
 pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
+    let target = call.target;
     let refuse = |message: &str| AdminResponse::error(400, message);
-    let Some(id) = call.id else { return Err(refuse(&format!("missing {} id", call.kind.noun()))) };
+    let Some(id) = target.id else {
+        let secret = target.kind == Kind::Secret;
+        return Err(if secret { refuse("no secret id") } else { target.without_id() });
+    };
     let Some(body) = &call.body else { return Err(refuse("missing new configuration")) };
+    // Below another resource APISIX takes no path.
+    let sub_path = if target.kind.parent().is_some() { &[] } else { target.sub_path };
     let is_table = body.is_object() || body.as_array().is_some_and(Vec::is_empty);
-    if call.sub_path.is_empty() && !is_table {
+    if sub_path.is_empty() && !is_table {
         return Err(refuse("invalid configuration"));
     }
-    let kind = call.kind;
-    let key = kind.key(id);
+    let key = target.key_of(id);
     for _ in 0..ATTEMPTS {
-        let held = Held::for_write(admin, kind).await;
+        let held = Held::for_write(admin, target.kind).await;
+        if target.kind == Kind::GraphqlCost {
+            if body.get("service_id").is_some() {
+                return Err(refuse("service_id can not be patched"));
+            }
+            below::check_position(admin, &target, body.as_object().unwrap_or(&Map::new())).await?;
+        }
         let Some(entry) = list::entry(admin, &key).await? else { return Err(AdminResponse::key_not_found()) };
-        let mut fields = patched(&entry, call.sub_path, body)?;
-        identity::needed(kind, Some(id), &mut fields)?;
-        let candidate = Candidate { kind, id: Some(id), fields: &fields, references: true };
-        let unknown = check(admin, candidate).await?;
-        let mut txn = txn(&key, &fields, call.ttl, call.actor.as_deref());
-        txn.when.push(Precondition::ModRevision { key: key.clone(), equals: entry.mod_revision });
+        let mut fields = patched(admin, &entry, sub_path, body)?;
+        identity::needed(&target, &mut fields)?;
+        let candidate = Candidate { target, fields: &fields, others: true };
+        let unknown = check(admin, candidate, call.manner).await?;
+        admin.seal(&key, &mut fields);
+        let txn = Txn {
+            when: vec![Precondition::ModRevision { key: key.clone(), equals: entry.mod_revision }],
+            then: vec![writing(&key, &fields, call.ttl)],
+            actor: call.actor.clone(),
+        };
         if let TxnOutcome::Committed(committed) = admin.store.txn(txn).await? {
             drop(held);
             admin.wait_applied(committed.revision).await;
@@ -46,10 +62,16 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
 }
 
 /// What the resource becomes.
-fn patched(entry: &Entry, sub_path: &[String], body: &Value) -> Result<Map<String, Value>, AdminResponse> {
+fn patched(
+    admin: &Admin,
+    entry: &Entry,
+    sub_path: &[&str],
+    body: &Value,
+) -> Result<Map<String, Value>, AdminResponse> {
     let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else {
         return Err(AdminResponse::error(503, "the stored value is no JSON object"));
     };
+    admin.open(&entry.key, &mut fields);
     if sub_path.is_empty() {
         let patch = body.as_object().cloned().unwrap_or_default();
         let dated = patch.get("update_time").is_some_and(|time| !time.is_null());

@@ -5,37 +5,66 @@ use model::{ConfigError, PluginMap};
 use plugin::{Parent, Registry};
 use serde_json::Value;
 
+/// Where plugins stand: auth plugins are configured otherwise in consumers and credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// In routes, services and all that routes are made of.
+    Route,
+    /// In consumers and credentials.
+    Consumer,
+}
+
 /// Checks each of a resource's `plugins`. Into `unknown` goes what plugins accept without knowing it.
 pub(crate) fn check(
     registry: &Registry,
     plugins: &PluginMap,
+    side: Side,
     found: &mut Mistakes,
     unknown: &mut Vec<String>,
 ) {
+    let before = if side == Side::Consumer { "invalid plugins configuration: " } else { "" };
     for (name, config) in plugins {
         let pointer = format!("/plugins/{}", name.replace('~', "~0").replace('/', "~1"));
         if !config.is_object() && !config.is_array() {
             let message = format!("invalid plugin conf {config} for plugin [{name}]");
-            found.push(pointer, message);
+            found.push_as(format!("{before}{message}"), vec![ConfigError::new(pointer, message)]);
             continue;
         }
-        let parent = Parent { resource_key: "", config_version: 0 };
-        match registry.compile_one(name, config, None, parent) {
-            Ok(_) => {
+        let credential = side == Side::Consumer && registry.get(name).is_some_and(|def| def.is_auth());
+        let checked = if credential {
+            registry.compile_credential(name, config).map(drop)
+        } else {
+            let parent = Parent { resource_key: "", config_version: 0 };
+            registry.compile_one(name, config, None, parent).map(drop)
+        };
+        match checked {
+            // The schema that knows a credential's fields is the plugin's own.
+            Ok(()) if credential => {}
+            Ok(()) => {
                 let fields = registry.unknown_fields(name, config);
                 unknown.extend(fields.into_iter().map(|field| format!("{pointer}{field}")));
             }
             Err(errors) => {
-                let first = first_line(registry, name, config, &errors);
-                found.push_as(first, errors.into_iter().map(|error| error.under("/plugins")).collect());
+                let first = first_line(registry, name, (config, credential), &errors);
+                let errors = errors.into_iter().map(|error| error.under("/plugins")).collect();
+                found.push_as(format!("{before}{first}"), errors);
             }
         }
     }
 }
 
 /// The mistake as APISIX words it: the schema's nested line, if it was the schema.
-fn first_line(registry: &Registry, name: &str, config: &Value, errors: &[ConfigError]) -> String {
-    if let Some(line) = registry.check_config(name, config).and_then(|report| report.first) {
+fn first_line(
+    registry: &Registry,
+    name: &str,
+    (config, credential): (&Value, bool),
+    errors: &[ConfigError],
+) -> String {
+    let report = match credential {
+        true => registry.check_consumer_config(name, config),
+        false => registry.check_config(name, config),
+    };
+    if let Some(line) = report.and_then(|report| report.first) {
         return format!("failed to check the configuration of plugin {name} err: {line}");
     }
     let Some(error) = errors.first() else { return String::new() };

@@ -12,11 +12,13 @@ use serde_json::{Map, Value};
 use store::{Entry, StoreError};
 
 /// A field that names another resource, that resource's kind, and APISIX's words for it.
-const REFERENCES: [(&str, Kind, &str); 3] = [
-    ("upstream_id", Kind::Upstream, "upstream info by upstream id"),
-    ("service_id", Kind::Service, "service info by service id"),
-    ("plugin_config_id", Kind::PluginConfig, "plugin config info by plugin config id"),
-];
+type Reference = (&'static str, Kind, &'static str);
+
+const UPSTREAM: Reference = ("upstream_id", Kind::Upstream, "upstream info by upstream id");
+const SERVICE: Reference = ("service_id", Kind::Service, "service info by service id");
+const PLUGIN_CONFIG: Reference =
+    ("plugin_config_id", Kind::PluginConfig, "plugin config info by plugin config id");
+const GROUP: Reference = ("group_id", Kind::ConsumerGroup, "consumer group info by consumer group id");
 
 /// Checks that everything a resource refers to exists.
 pub(crate) async fn check_existence(
@@ -27,36 +29,54 @@ pub(crate) async fn check_existence(
 ) -> Result<(), StoreError> {
     let upstream = if kind == Kind::Upstream { Some(fields) } else { object(fields, "upstream") };
     let place = if kind == Kind::Upstream { "" } else { "/upstream" };
-    if matches!(kind, Kind::Upstream | Kind::Route | Kind::Service)
+    if matches!(kind, Kind::Upstream | Kind::Route | Kind::Service | Kind::StreamRoute)
         && let Some(id) = upstream.and_then(|upstream| object(upstream, "tls")?.get("client_cert_id"))
     {
-        let path = format!("{place}/tls/client_cert_id");
-        check_one(admin, &format!("/ssls/{}", text_of(id)), "ssl info by ssl id", (path, id), found).await?;
+        check_client_certificate(admin, id, format!("{place}/tls/client_cert_id"), found).await?;
     }
-    let known = match kind {
-        Kind::Route => &REFERENCES[..],
-        Kind::Service => &REFERENCES[..1],
+    let known: &[Reference] = match kind {
+        Kind::Route => &[UPSTREAM, SERVICE, PLUGIN_CONFIG],
+        Kind::Service => &[UPSTREAM],
+        Kind::StreamRoute => &[UPSTREAM, SERVICE],
+        Kind::Consumer => &[GROUP],
         _ => &[],
     };
     for (field, target, words) in known {
         // Of another type the schema has said enough.
         let Some(id) = fields.get(*field).filter(|id| id.is_string() || id.is_number()) else { continue };
-        check_one(admin, &target.key(&text_of(id)), words, (format!("/{field}"), id), found).await?;
+        if list::entry(admin, &target.key(&text_of(id))).await?.is_none() {
+            found.push(format!("/{field}"), missing(words, id));
+        }
     }
     Ok(())
 }
 
-async fn check_one(
+/// The certificate that an upstream is shown must be one for upstreams.
+async fn check_client_certificate(
     admin: &Admin,
-    key: &str,
-    words: &str,
-    (path, id): (String, &Value),
+    id: &Value,
+    path: String,
     found: &mut Mistakes,
 ) -> Result<(), StoreError> {
-    if list::entry(admin, key).await?.is_none() {
-        found.push(path, format!("failed to fetch {words} [{}], response code: 404", text_of(id)));
+    #[derive(Deserialize)]
+    struct Side {
+        r#type: Option<String>,
+    }
+    let words = "ssl info by ssl id";
+    match list::entry(admin, &Kind::Ssl.key(&text_of(id))).await? {
+        None => found.push(path, missing(words, id)),
+        Some(entry) => {
+            let side = serde_json::from_slice::<Side>(&entry.value).ok().and_then(|ssl| ssl.r#type);
+            if side.as_deref() != Some("client") {
+                found.push(path, format!("failed to fetch {words} [{}], wrong ssl type", text_of(id)));
+            }
+        }
     }
     Ok(())
+}
+
+fn missing(words: &str, id: &Value) -> String {
+    format!("failed to fetch {words} [{}], response code: 404", text_of(id))
 }
 
 fn object<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Map<String, Value>> {
@@ -70,7 +90,7 @@ pub(crate) async fn check_conflicts(
     plugins: &PluginMap,
     found: &mut Mistakes,
 ) -> Result<(), StoreError> {
-    for entry in list::entries(admin, Kind::GlobalRule).await? {
+    for entry in list::entries(admin, Kind::GlobalRule, None).await? {
         let Some(other) = Referrer::read(&entry) else { continue };
         let other_id = other.name(&entry);
         if Some(other_id.as_str()) == id {
@@ -90,26 +110,32 @@ pub(crate) async fn check_conflicts(
 pub(crate) async fn check_unused(admin: &Admin, kind: Kind, id: &str) -> Result<(), AdminResponse> {
     // APISIX's words for the kinds that may refer to one of `kind`, in its order.
     let (what, referring): (&str, &[(Kind, &str)]) = match kind {
-        Kind::Service => ("service directly", &[(Kind::Route, "route")]),
+        Kind::Service => ("service directly", &[(Kind::Route, "route"), (Kind::StreamRoute, "stream_route")]),
         Kind::PluginConfig => ("plugin config", &[(Kind::Route, "route")]),
+        Kind::ConsumerGroup => ("consumer group", &[(Kind::Consumer, "consumer")]),
+        Kind::Proto => ("proto", &[(Kind::Route, "route"), (Kind::Service, "service")]),
+        Kind::StreamRoute => ("stream route directly", &[(Kind::StreamRoute, "stream route")]),
         Kind::Upstream => (
             "upstream",
             &[
                 (Kind::Route, "route"),
                 (Kind::Service, "service"),
                 (Kind::PluginConfig, "plugin_config"),
+                (Kind::Consumer, "consumer"),
+                (Kind::ConsumerGroup, "consumer_group"),
                 (Kind::GlobalRule, "global_rules"),
             ],
         ),
         _ => return Ok(()),
     };
+    let how = if kind == Kind::StreamRoute { "as superior_id" } else { "now" };
     for (referring, words) in referring {
-        for entry in list::entries(admin, *referring).await? {
+        for entry in list::entries(admin, *referring, None).await? {
             let Some(referrer) = Referrer::read(&entry) else { continue };
             let Some(whose) = referrer.use_of(kind, id) else { continue };
             let user = referrer.name(&entry);
             let message =
-                format!("can not delete this {what}, {whose}{words} [{user}] is still using it now");
+                format!("can not delete this {what}, {whose}{words} [{user}] is still using it {how}");
             return Err(AdminResponse::error(400, message));
         }
     }
@@ -124,6 +150,8 @@ struct Referrer {
     upstream_id: Value,
     service_id: Value,
     plugin_config_id: Value,
+    group_id: Value,
+    protocol: Value,
     plugins: Value,
 }
 
@@ -135,13 +163,16 @@ impl Referrer {
 
     /// Whether it refers to that resource: itself (an empty text), or as a plugin in it.
     fn use_of(&self, kind: Kind, id: &str) -> Option<&'static str> {
-        let own = match kind {
-            Kind::Service => &self.service_id,
-            Kind::PluginConfig => &self.plugin_config_id,
-            _ if names_upstream(&self.plugins, id) => return Some("plugin in "),
-            _ => &self.upstream_id,
+        let used = match kind {
+            Kind::Service => is(&self.service_id, id),
+            Kind::PluginConfig => is(&self.plugin_config_id, id),
+            Kind::ConsumerGroup => is(&self.group_id, id),
+            Kind::StreamRoute => self.protocol.get("superior_id").is_some_and(|superior| is(superior, id)),
+            Kind::Proto => names(&self.plugins, "proto_id", id),
+            _ if names(&self.plugins, "upstream_id", id) => return Some("plugin in "),
+            _ => is(&self.upstream_id, id),
         };
-        is(own, id).then_some("")
+        used.then_some("")
     }
 
     /// Its id, which the key has too.
@@ -157,14 +188,14 @@ fn is(reference: &Value, id: &str) -> bool {
     !reference.is_null() && text_of(reference) == id
 }
 
-/// Whether a plugin's configuration has an `upstream_id` that is `id`, wherever it stands there. APISIX looks where its
-/// one plugin of that kind has it. Recursion is bounded by the JSON reader's depth.
-fn names_upstream(config: &Value, id: &str) -> bool {
+/// Whether a plugin's configuration has a `field` that is `id`, wherever it stands there. APISIX looks where its one
+/// plugin of that kind has it. Recursion is bounded by the JSON reader's depth.
+fn names(config: &Value, field: &str, id: &str) -> bool {
     match config {
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(name, value)| (name == "upstream_id" && is(value, id)) || names_upstream(value, id)),
-        Value::Array(items) => items.iter().any(|item| names_upstream(item, id)),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| (name == field && is(value, id)) || names(value, field, id))
+        }
+        Value::Array(items) => items.iter().any(|item| names(item, field, id)),
         _ => false,
     }
 }

@@ -25,7 +25,7 @@ pub struct AdminRequest {
 
 impl AdminRequest {
     /// The header fields that are ever looked at.
-    pub const HEADERS: [&'static str; 4] = ["x-api-key", "cookie", "origin", "content-type"];
+    pub const HEADERS: [&'static str; 5] = ["x-api-key", "cookie", "origin", "content-type", "strict"];
 
     /// The first value of a header field.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

@@ -1,12 +1,15 @@
 //! What may be configured: the schemas of resources and plugins, the plugins there are, and a check without a write.
 
 use crate::args::Args;
-use crate::dispatch::{body, unsupported};
+use crate::dispatch::body;
+use crate::manner::Manner;
 use crate::mistakes::Mistakes;
 use crate::respond::Answer;
+use crate::target::unsupported;
+use crate::write::warned;
 use crate::{Admin, AdminRequest, AdminResponse};
 use model::Kind;
-use model::schema::{schema, validator};
+use model::schema::{parts, schema, secret_of, unknown_fields, validator};
 use plugin::PluginDef;
 use serde_json::{Map, Value, json};
 
@@ -30,24 +33,40 @@ pub(crate) fn read(admin: &Admin, below: &str, names: &[&str], args: &Args) -> A
         }
         (_, names) => {
             let name = names.first().copied().unwrap_or_default();
-            let kind = Kind::ALL.into_iter().find(|kind| kind.noun().replace(' ', "_") == name);
-            match kind {
-                Some(kind) => Ok(AdminResponse::json(200, schema(kind))),
+            match resource_schema(name, names.get(1).copied()) {
+                Some(schema) => Ok(AdminResponse::json(200, &schema)),
                 None => Err(AdminResponse::error(400, format!("not found schema: {name}"))),
             }
         }
     }
 }
 
-/// `POST /schema/validate/{collection}`: the schema alone, as in APISIX; nothing is looked up and no plugin asked.
-pub(crate) fn validate(admin: &Admin, request: &AdminRequest, collection: &str) -> Answer {
+/// The schema of one kind of resource, or of a part that APISIX shows as well; of secrets that of a manager, if asked.
+fn resource_schema(name: &str, manager: Option<&str>) -> Option<Value> {
+    match (name, manager) {
+        ("id_schema", _) => return Some(parts::id()),
+        ("plugins", _) => return Some(parts::plugins()),
+        ("secret", Some(manager)) => return secret_of(manager),
+        _ => {}
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| kind.noun().replace(' ', "_") == name)?;
+    Some(schema(kind).clone())
+}
+
+/// `POST /schema/validate/{collection}`: the schema alone, as in APISIX; nothing is looked up and no plugin asked. All
+/// mistakes are named.
+pub(crate) fn validate(admin: &Admin, request: &AdminRequest, args: &Args, collection: &str) -> Answer {
     let kind = Kind::from_collection(collection).ok_or_else(|| unsupported(collection))?;
     let Some(body) = body(admin, request)? else {
         return Err(AdminResponse::error(400, "wrong type: expected object, got nil"));
     };
     let mut found = Mistakes::default();
     found.report("", validator(kind).check(&body));
-    if found.any() { Err(found.refusal()) } else { Ok(AdminResponse::empty(200)) }
+    let unknown = unknown_fields(kind, &body);
+    if Manner::of(request, args).strict {
+        found.unknown(&unknown);
+    }
+    if found.any() { Err(found.refusal(true)) } else { Ok(warned(AdminResponse::empty(200), &unknown)) }
 }
 
 fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
@@ -67,8 +86,7 @@ fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
         return Err(AdminResponse::error(404, format!("plugin not found in subsystem {subsystem}")));
     };
     let schema = match args.get("schema_type") {
-        // Comes with the plugins that authenticate consumers.
-        Some("consumer") => None,
+        Some("consumer") => admin.registry.consumer_schema(def.name),
         Some("metadata") => admin.registry.metadata_schema(def.name),
         _ => admin.registry.schema(def.name),
     };
@@ -80,10 +98,15 @@ fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
 
 /// A plugin as `?all=true` shows it.
 fn properties(admin: &Admin, def: &PluginDef) -> Value {
-    json!({
+    let mut shown = json!({
         "version": 0.1,
         "priority": def.priority,
         "schema": admin.registry.schema(def.name),
         "metadata_schema": admin.registry.metadata_schema(def.name),
-    })
+    });
+    if let Some(schema) = admin.registry.consumer_schema(def.name) {
+        shown["consumer_schema"] = schema.clone();
+        shown["type"] = json!("auth");
+    }
+    shown
 }

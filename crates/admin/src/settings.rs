@@ -17,6 +17,8 @@ pub struct AdminSettings {
     pub version: ApiVersion,
     /// `enable_admin_cors`: whether browsers may read the answers on other sites' pages.
     pub cors: bool,
+    /// `proxy_mode` has streams: without, stream routes are refused.
+    pub streams: bool,
     /// Largest request body in bytes; APISIX's is 1.5 MiB.
     pub body_limit: usize,
     /// How long an acknowledged write's answer waits for the workers to have it. A snapshot is built in milliseconds,
@@ -35,6 +37,7 @@ impl Default for AdminSettings {
             allow: Vec::new(),
             version: ApiVersion::V3,
             cors: true,
+            streams: false,
             body_limit: 1_572_864,
             apply_wait: Duration::from_secs(1),
             prefix: "/apisix".to_owned(),

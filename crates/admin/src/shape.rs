@@ -41,13 +41,13 @@ pub(crate) fn one(admin: &Admin, item: Item) -> Value {
     }
 }
 
-/// A collection, read: the resources to show, and how many there are in all.
-pub(crate) fn several(admin: &Admin, collection: &str, items: Vec<Item>, total: usize) -> Value {
+/// The collection at `key`, read: the resources to show, and how many there are in all.
+pub(crate) fn several(admin: &Admin, key: &str, items: Vec<Item>, total: usize) -> Value {
     let list: Vec<Value> = items.into_iter().map(|item| node(admin, item)).collect();
     match admin.settings.version {
         ApiVersion::V3 => object([("total", total.into()), ("list", list.into())]),
         ApiVersion::V2 => {
-            let key = shown(admin, &format!("/{collection}"));
+            let key = shown(admin, key);
             let node = object([("key", key.into()), ("dir", true.into()), ("nodes", list.into())]);
             object([("action", "get".into()), ("node", node)])
         }

@@ -3,31 +3,45 @@
 use crate::checks::{Candidate, check};
 use crate::dispatch::Call;
 use crate::respond::Answer;
-use crate::{Admin, AdminResponse, identity, list, shape};
+use crate::target::Target;
+use crate::{Admin, AdminResponse, below, identity, list, shape};
 use model::Kind;
 use serde_json::{Map, Value};
 use std::time::Duration;
+use store::limits::TXN_OPS_MAX;
 use store::{Clock, Committed, Op, StoreError, SystemClock, Txn, TxnOutcome};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// Creates or replaces the resource at the id: 201 or 200.
 pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
-    let kind = call.kind;
+    let target = call.target;
+    let kind = target.kind;
     let mut fields = identity::resource(call.body)?;
-    let id = identity::needed(kind, call.id, &mut fields)?;
-    identity::forbid_times(&fields)?;
-    let key = kind.key(&id);
     let held = Held::for_write(admin, kind).await;
-    let unknown = check(admin, Candidate { kind, id: Some(&id), fields: &fields, references: true }).await?;
+    below::bind(admin, &target, &mut fields).await?;
+    let id = identity::needed(&target, &mut fields)?;
+    identity::forbid_times(&fields)?;
+    let own = if kind == Kind::Consumer { target.id } else { Some(id.as_str()) };
+    let target = Target { id: own, ..target };
+    let unknown = check(admin, Candidate { target, fields: &fields, others: true }, call.manner).await?;
+    below::check_parent(admin, &target).await?;
+    let key = target.key_of(&id);
+    let mut txn = Txn { actor: call.actor, ..Txn::default() };
     if kind == Kind::PluginMetadata {
         fields.insert("id".to_owned(), Value::from(id));
     } else {
         let previous = list::entry(admin, &key).await?;
+        if previous.is_none() {
+            // What an earlier resource of that id left below it is not the new one's.
+            txn.then = below::deletions(admin, kind, &id).await?;
+        }
         let created =
             previous.and_then(|entry| serde_json::from_slice::<Times>(&entry.value).ok()?.create_time);
         set_times(&mut fields, created, false);
     }
-    let committed = store(admin, txn(&key, &fields, call.ttl, call.actor.as_deref())).await?;
+    admin.seal(&key, &mut fields);
+    txn.then.insert(0, writing(&key, &fields, call.ttl));
+    let committed = store(admin, txn).await?;
     drop(held);
     let existed = committed.applied.first().is_some_and(|applied| applied.previous.is_some());
     admin.wait_applied(committed.revision).await;
@@ -37,22 +51,29 @@ pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
 
 /// Creates a resource under a generated id.
 pub(crate) async fn post(admin: &Admin, call: Call<'_>) -> Answer {
-    let kind = call.kind;
+    let target = call.target;
     let mut fields = identity::resource(call.body)?;
-    identity::unneeded(kind, call.id, &fields)?;
+    let held = Held::for_write(admin, target.kind).await;
+    below::bind(admin, &target, &mut fields).await?;
+    identity::unneeded(&target, &fields)?;
     identity::forbid_times(&fields)?;
-    let held = Held::for_write(admin, kind).await;
-    let unknown = check(admin, Candidate { kind, id: None, fields: &fields, references: true }).await?;
+    let unknown = check(admin, Candidate { target, fields: &fields, others: true }, call.manner).await?;
     set_times(&mut fields, None, false);
+    admin.seal(&target.key_of(&generated(0)), &mut fields);
     // What the store would refuse is refused before an id is drawn, with one as long as the real one.
     fields.insert("id".to_owned(), Value::from(generated(0)));
-    txn(&kind.key(&generated(0)), &fields, call.ttl, None).check()?;
+    let txn = |key: &str, fields: &Map<String, Value>| Txn {
+        then: vec![writing(key, fields, call.ttl)],
+        actor: call.actor.clone(),
+        ..Txn::default()
+    };
+    txn(&target.key_of(&generated(0)), &fields).check()?;
     // As in APISIX, and so that both can share one etcd: a revision of its own is an id that nothing else has.
     let drawn = admin.store.put("/gen_id", b"1".as_slice().into(), call.actor.as_deref()).await?;
     let id = generated(drawn.revision);
-    let key = kind.key(&id);
+    let key = target.key_of(&id);
     fields.insert("id".to_owned(), Value::from(id));
-    let committed = store(admin, txn(&key, &fields, call.ttl, call.actor.as_deref())).await?;
+    let committed = store(admin, txn(&key, &fields)).await?;
     drop(held);
     admin.wait_applied(committed.revision).await;
     let body = shape::written(admin, "create", &key, fields);
@@ -71,7 +92,10 @@ impl<'a> Held<'a> {
     /// For creating or changing a resource.
     pub(crate) async fn for_write(admin: &'a Admin, kind: Kind) -> Self {
         match kind {
-            Kind::GlobalRule => Self::Alone { _guard: admin.references.write().await },
+            // What they have in common with no other of their kind is looked for before they are written.
+            Kind::GlobalRule | Kind::Consumer | Kind::Credential | Kind::GraphqlCost => {
+                Self::Alone { _guard: admin.references.write().await }
+            }
             _ => Self::Shared { _guard: admin.references.read().await },
         }
     }
@@ -97,7 +121,16 @@ pub(crate) fn set_times(fields: &mut Map<String, Value>, created: Option<Value>,
     }
 }
 
-async fn store(admin: &Admin, txn: Txn) -> Result<Committed, StoreError> {
+/// Runs a transaction without preconditions. More deletions than a transaction holds go in others before it.
+pub(crate) async fn store(admin: &Admin, mut txn: Txn) -> Result<Committed, StoreError> {
+    while txn.then.len() > TXN_OPS_MAX {
+        let then = txn.then.split_off(txn.then.len().saturating_sub(TXN_OPS_MAX).max(1));
+        commit(admin, Txn { then, when: Vec::new(), actor: txn.actor.clone() }).await?;
+    }
+    commit(admin, txn).await
+}
+
+async fn commit(admin: &Admin, txn: Txn) -> Result<Committed, StoreError> {
     match admin.store.txn(txn).await? {
         TxnOutcome::Committed(committed) => Ok(committed),
         TxnOutcome::Refused { .. } => {
@@ -106,12 +139,11 @@ async fn store(admin: &Admin, txn: Txn) -> Result<Committed, StoreError> {
     }
 }
 
-/// The transaction that writes a resource.
-pub(crate) fn txn(key: &str, fields: &Map<String, Value>, ttl: Option<Duration>, actor: Option<&str>) -> Txn {
+/// The operation that writes a resource.
+pub(crate) fn writing(key: &str, fields: &Map<String, Value>, ttl: Option<Duration>) -> Op {
     // A map of text keys and JSON values can't fail to be written.
     let value = serde_json::to_vec(fields).unwrap_or_default();
-    let put = Op::Put { key: key.to_owned(), value: value.into(), ttl };
-    Txn { when: Vec::new(), then: vec![put], actor: actor.map(str::to_owned) }
+    Op::Put { key: key.to_owned(), value: value.into(), ttl }
 }
 
 /// An id as APISIX makes it: digits that sort as the revision does.
@@ -119,7 +151,7 @@ fn generated(revision: u64) -> String {
     format!("{revision:020}")
 }
 
-/// Names the fields that plugins accepted without knowing them, in a `Warning` header and in the log.
+/// Names the fields that were accepted although nobody knows them, in a `Warning` header and in the log.
 pub(crate) fn warned(response: AdminResponse, unknown: &[String]) -> AdminResponse {
     /// Bytes of names shown; proxies limit header lines to 8 KiB, and who has more such fields reads the log.
     const NAMES_BYTES_MAX: usize = 1024;
@@ -127,7 +159,7 @@ pub(crate) fn warned(response: AdminResponse, unknown: &[String]) -> AdminRespon
         return response;
     }
     let names = unknown.join(", ");
-    tracing::warn!(fields = %names, "accepted fields that no plugin knows");
+    tracing::warn!(fields = %names, "accepted fields that nobody knows");
     // A quoted string of a header is printable ASCII.
     let names: String = names.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect();
     let names = names.replace('\\', "\\\\").replace('"', "\\\"");

@@ -2,7 +2,7 @@
 
 use admin::{Admin, AdminKey, AdminRequest, AdminSettings, ApiVersion, Role};
 use model::ConfigError;
-use plugin::{CompileContext, Plugin, PluginDef, Registry};
+use plugin::{Authenticator, CompileContext, Plugin, PluginDef, Registry};
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -47,6 +47,7 @@ pub(crate) fn settings() -> AdminSettings {
             AdminKey { name: "admin".into(), key: KEY.into(), role: Role::Admin },
             AdminKey { name: "viewer".into(), key: VIEWER.into(), role: Role::Viewer },
         ],
+        streams: true,
         ..AdminSettings::default()
     }
 }
@@ -64,7 +65,7 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let store = Embedded::open(EmbeddedConfig::new(directory.path().join("store.redb"))).unwrap();
         let store = Arc::new(store);
-        let registry = Registry::new(&[&LIMIT, &SPLIT, &COUNT], Map::new()).unwrap();
+        let registry = Registry::new(&[&LIMIT, &SPLIT, &COUNT, &KEYS], Map::new()).unwrap();
         let (applied, receiver) = watch::channel(u64::MAX);
         let admin = Admin::new(Arc::clone(&store) as Arc<dyn Store>, Arc::new(registry), settings, receiver);
         Self { admin: Arc::new(admin), store, applied, _directory: directory }
@@ -140,9 +141,12 @@ static LIMIT: PluginDef = PluginDef::new::<Limit>("limit-count", 1002).build();
 static SPLIT: PluginDef = PluginDef::new::<Split>("traffic-split", 966).build();
 static COUNT: PluginDef = PluginDef::new::<Count>("prometheus", 500).build();
 
+static KEYS: PluginDef = PluginDef::new::<Keys>("key-auth", 2500).authenticates().build();
+
 struct Limit;
 struct Split;
 struct Count;
+struct Keys;
 
 impl Plugin for Limit {
     type Config = Value;
@@ -195,5 +199,30 @@ impl Plugin for Count {
 
     fn schema() -> Value {
         json!({ "type": "object", "properties": { "prefer_name": { "type": "boolean" } } })
+    }
+}
+
+impl Plugin for Keys {
+    type Config = Value;
+
+    fn compile(_: Value, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        Ok(Self)
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "object", "properties": { "header": { "type": "string" } } })
+    }
+}
+
+impl Authenticator for Keys {
+    type CredentialConfig = Value;
+    type Credential = ();
+
+    fn credential_schema() -> Value {
+        json!({ "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"] })
+    }
+
+    fn credential(config: Value) -> Result<(Vec<u8>, ()), Vec<ConfigError>> {
+        Ok((config["key"].as_str().unwrap_or_default().into(), ()))
     }
 }

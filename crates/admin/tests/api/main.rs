@@ -4,6 +4,9 @@
 
 mod access;
 mod bench;
+mod callers;
+mod costs;
+mod kinds;
 mod listing;
 mod patching;
 mod property;

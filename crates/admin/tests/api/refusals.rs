@@ -110,20 +110,6 @@ async fn resources_are_refused_in_apisix_s_words() {
             400,
             "'script' is Lua code, and this gateway has no Lua host yet",
         ),
-        (
-            "PUT",
-            "/upstreams/1",
-            json!({"type": "roundrobin", "scheme": "https", "nodes": {"127.0.0.1:443": 1}}),
-            400,
-            "'https' is not spoken to upstreams yet; 'http' is",
-        ),
-        (
-            "PUT",
-            "/services/1",
-            json!({"upstream": {"type": "roundrobin", "scheme": "grpc", "nodes": {"127.0.0.1:50051": 1}}}),
-            400,
-            "'grpc' is not spoken to upstreams yet; 'http' is",
-        ),
         ("PUT", "/routes/1", plugins(json!({"none": {}})), 400, "unknown plugin [none]"),
         ("PUT", "/routes/1", plugins(json!({"limit-count": {"time_window": 60}})), 400, lacking),
         ("PUT", "/plugin_configs/1", json!({"plugins": {"limit-count": {"time_window": 60}}}), 400, lacking),
@@ -199,7 +185,13 @@ async fn every_mistake_is_named_at_once() {
         "upstream": { "type": "chash", "nodes": { "a:99999": 1 } },
         "plugins": { "limit-count": { "count": 0 }, "a/b": {} },
     });
-    let reply = bench.call("PUT", "/routes/1", body).await;
+    let reply = bench.call("PUT", "/routes/1", body.clone()).await;
+    assert_eq!(
+        reply.json(),
+        json!({ "error_msg": reply.error() }),
+        "APISIX's body, unless more is asked for"
+    );
+    let reply = bench.call("PUT", "/routes/1?errors=all", body).await;
     let errors = reply.json()["errors"].clone();
     let paths: Vec<_> =
         errors.as_array().unwrap().iter().map(|error| error["path"].as_str().unwrap()).collect();

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 async fn plugins_are_listed_by_priority() {
     let bench = Bench::new();
     for (target, status, expected) in [
-        ("/plugins/list", 200, r#"["limit-count","traffic-split","prometheus"]"#),
-        ("/plugins/list?subsystem=http", 200, r#"["limit-count","traffic-split","prometheus"]"#),
+        ("/plugins/list", 200, r#"["key-auth","limit-count","traffic-split","prometheus"]"#),
+        ("/plugins/list?subsystem=http", 200, r#"["key-auth","limit-count","traffic-split","prometheus"]"#),
         ("/plugins/list?subsystem=stream", 200, "[]"),
         ("/plugins/list?subsystem=x", 400, "invalid subsystem passed"),
         ("/plugins/none", 404, r#"{"error_msg":"plugin not found in subsystem http"}"#),
@@ -46,6 +46,12 @@ async fn schemas_are_shown() {
         "/schema/upstream",
         "/schema/plugin_config",
         "/schema/global_rule",
+        "/schema/consumer",
+        "/schema/credential",
+        "/schema/consumer_group",
+        "/schema/ssl",
+        "/schema/stream_route",
+        "/schema/proto",
     ] {
         let schema = bench.done("GET", target, Value::Null).await;
         assert!(schema["properties"]["create_time"].is_object(), "{target}");
@@ -130,25 +136,32 @@ async fn a_whole_configuration_is_checked_at_once() {
     let bad = json!({
         "routes": [{ "id": "1", "uri": 5, "upstream_id": "u" }, { "id": 1, "uri": "/", "plugins": { "none": {} } }],
         "services": 5,
-        "consumers": [],
+        "consumers": [{ "desc": "nameless" }],
         "routes_conf_version": "x",
         "global_rules": [{ "id": "1", "plugins": { "limit-count": limit() } }],
     });
     let reply = bench.call("POST", "/configs/validate", bad).await;
     assert_eq!((reply.status, reply.error().as_str()), (400, "Configuration validation failed"));
-    let item = |index, error: &str| json!({ "resource_type": "routes", "resource_id": "1", "index": index, "error": error });
     let wrong =
         "invalid configuration: property \"uri\" validation failed: wrong type: expected string, got number";
+    let found: Vec<_> = reply.json()["errors"].as_array().unwrap().clone();
+    let shown: Vec<_> =
+        found.iter().map(|e| (e["resource_type"].as_str().unwrap(), e["error"].as_str().unwrap())).collect();
     assert_eq!(
-        reply.json()["errors"],
-        json!([
-            item(0, wrong),
-            item(1, "unknown plugin [none]"),
-            item(1, "found duplicate id 1 in routes"),
-            { "resource_type": "services", "error": "an array is expected" },
-            { "resource_type": "consumers", "error": "Unsupported resource type: consumers" },
-            { "resource_type": "routes", "error": "routes_conf_version must be a number" },
-        ])
+        shown,
+        [
+            ("routes", wrong),
+            ("routes", "unknown plugin [none]"),
+            ("routes", "found duplicate id 1 in routes"),
+            ("services", "an array is expected"),
+            ("consumers", "invalid configuration: property \"username\" is required"),
+            ("routes", "routes_conf_version must be a number, got string"),
+        ]
+    );
+    assert_eq!((&found[1]["index"], &found[1]["resource_id"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        found[1]["errors"],
+        json!([{ "path": "/routes/1/plugins/none", "message": "unknown plugin [none]" }])
     );
     let reply = bench.call("POST", "/configs/validate", Value::Null).await;
     assert_eq!(reply.error(), "invalid request body: empty request body");

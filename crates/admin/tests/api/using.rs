@@ -14,8 +14,9 @@ async fn what_a_resource_refers_to_must_exist() {
             "failed to fetch plugin config info by plugin config id [x], response code: 404",
         ),
     ] {
-        let reply =
-            bench.call("PUT", "/routes/1", json!({ "uri": "/", "upstream": upstream(), field: "x" })).await;
+        let reply = bench
+            .call("PUT", "/routes/1?errors=all", json!({ "uri": "/", "upstream": upstream(), field: "x" }))
+            .await;
         assert_eq!((reply.status, reply.error().as_str()), (400, message));
         assert_eq!(reply.json()["errors"][0]["path"], json!(format!("/{field}")));
     }

@@ -114,7 +114,12 @@ fn write_canonical(value: &Value, out: &mut String) {
 /// Whether `value` stands for a secret that is looked up at run time (`$secret://...`, `$env://...` in any case):
 /// its text says nothing about the secret's shape.
 pub(super) fn is_secret_reference(value: &Value) -> bool {
-    let Value::String(text) = value else { return false };
+    value.as_str().is_some_and(refers_to_secret)
+}
+
+/// Whether a text stands for a secret that is looked up at run time: `$secret://...`, or `$env://...` in any case.
+#[must_use]
+pub fn refers_to_secret(text: &str) -> bool {
     text.starts_with("$secret://") || text.get(..7).is_some_and(|head| head.eq_ignore_ascii_case("$env://"))
 }
 

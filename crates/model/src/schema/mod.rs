@@ -20,7 +20,8 @@ mod stream_route;
 mod upstream;
 mod validator;
 
-pub use resources::{check_resource, schema, validator};
+pub use lua::refers_to_secret;
+pub use resources::{check_resource, schema, unknown_fields, validator};
 pub use secret::secret_of;
 pub use upstream::upstream;
 pub use validator::{MISTAKES, Report, SCHEMA_DEPTH, VALUE_DEPTH, Validator};

@@ -89,6 +89,19 @@ pub fn check_resource(kind: Kind, value: &Value) -> Report {
     if report.is_ok() { readable(kind, filled) } else { report }
 }
 
+/// The fields that the schema accepts without knowing them, as JSON pointers. What stands in `plugins` is the plugins'.
+#[must_use]
+pub fn unknown_fields(kind: Kind, value: &Value) -> Vec<String> {
+    let secret = || secret::validator_of(manager(value));
+    let validator = if kind == Kind::Secret { secret() } else { Some(validator(kind)) };
+    let mut unknown = validator.map_or_else(Vec::new, |validator| validator.unknown_fields(value));
+    // The Admin API's own, of which the managers' schemas don't speak.
+    if kind == Kind::Secret {
+        unknown.retain(|field| !["/id", "/create_time", "/update_time"].contains(&field.as_str()));
+    }
+    unknown
+}
+
 /// What checks a secret: its id says of which manager it is.
 fn secret_validator(value: &Value, found: &mut Found) -> Option<&'static Validator> {
     let validator = secret::validator_of(manager(value));

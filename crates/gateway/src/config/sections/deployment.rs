@@ -77,7 +77,8 @@ fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
             "configure admin_key to reach it from elsewhere",
         );
     }
-    let versions = [("v3", AdminVersion::V3), ("v2", AdminVersion::V2)];
+    // APISIX takes everything but v3 for v2, and its own tests write `default`.
+    let versions = [("v3", AdminVersion::V3), ("v2", AdminVersion::V2), ("default", AdminVersion::V2)];
     Admin {
         listen,
         on_data_ports: false,
@@ -95,6 +96,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
         },
         version: section.choice("admin_api_version", &versions, default.version),
         cors: section.bool("enable_admin_cors", default.cors),
+        streams: default.streams,
     }
 }
 
