@@ -3,6 +3,7 @@
 use super::body::COPY_MAX;
 use super::relay::Job;
 use super::respond::{self, Framing, Message};
+use super::rewritten;
 use crate::buffers::Buffers;
 use crate::config::EngineConfig;
 use crate::connection::Link;
@@ -20,7 +21,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::http1::{BodyDecoder, chunk_head};
-use wire::{BodyEvent, BodyLength, ResponseError};
+use wire::{BodyEvent, BodyLength, Method, ResponseError};
 
 /// How a response was passed on.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,7 @@ pub(super) struct Delivery {
 
 impl Delivery {
     /// Broken off after the head was sent: nothing can be said to the client any more but by closing.
-    const CUT: Self = Self { complete: false, client_keeps: false, upstream_reusable: false };
+    pub(super) const CUT: Self = Self { complete: false, client_keeps: false, upstream_reusable: false };
 }
 
 /// The ends between which a response travels.
@@ -178,12 +179,17 @@ impl Ends<'_, '_, '_> {
         }
         self.answering.set(true);
         let response = &*message.response;
-        let framing = framing(response.body, facts.http11);
+        // A plugin may have asked by another method than the client's.
+        let unasked = facts.method == Method::Head && response.body != BodyLength::None;
+        let framing = if unasked { Framing::None } else { framing(response.body, facts.http11) };
         exchange.status = response.status;
         exchange.upstream.status = response.status;
         exchange.source = ResponseSource::Upstream;
         let hooks = UpstreamResponse { head: Some((response, &buffer[..response.length])) };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, hooks);
+        if let Some(change) = rewritten::change(exchange).filter(|_| response.status != 101) {
+            return Box::pin(self.deliver_changed(buffer, filled, job, change, body_done)).await;
+        }
         let client_keeps = framing != Framing::Close
             && response.status != 101
             && body_done.get()
@@ -199,7 +205,7 @@ impl Ends<'_, '_, '_> {
             message.out,
         );
         let start = response.length;
-        let (body, reusable) = (response.body, response.keep_alive);
+        let (body, reusable) = (response.body, response.keep_alive && !unasked);
         let mut flow =
             BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, read_timeout: timeouts.read };
         let head_len = message.out.len() as u64;
@@ -224,7 +230,11 @@ impl Ends<'_, '_, '_> {
         message: &mut Message<'_>,
         exchange: &Exchange<'_>,
     ) -> Result<(), ProxyError> {
-        let method = exchange.request.view.head.facts.method;
+        let edited = exchange.request.edits.as_ref().and_then(|edits| edits.method.as_deref());
+        let method = match edited {
+            Some(method) => Method::from_token(method.as_bytes()),
+            None => exchange.request.view.head.facts.method,
+        };
         loop {
             let refuse = |error: ResponseError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
             if *filled > 0 && message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
@@ -270,13 +280,13 @@ fn framing(length: BodyLength, http11: bool) -> Framing {
 }
 
 /// A body under way.
-struct BodyFlow {
-    decoder: BodyDecoder,
-    framing: Framing,
+pub(super) struct BodyFlow {
+    pub(super) decoder: BodyDecoder,
+    pub(super) framing: Framing,
     /// `buffer[start..filled]` is read and not yet decoded.
-    start: usize,
-    filled: usize,
-    read_timeout: Duration,
+    pub(super) start: usize,
+    pub(super) filled: usize,
+    pub(super) read_timeout: Duration,
 }
 
 impl BodyFlow {
@@ -331,7 +341,11 @@ impl BodyFlow {
     }
 
     /// Decodes what has been read. Bytes that pass through unchanged are given back, framed ones go to `out`.
-    fn take<'b>(&mut self, read: &'b [u8], out: &mut Vec<u8>) -> Result<(&'b [u8], bool), ProxyError> {
+    pub(super) fn take<'b>(
+        &mut self,
+        read: &'b [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(&'b [u8], bool), ProxyError> {
         let broken =
             |error: wire::http1::BodyError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
         if self.framing == Framing::None {
@@ -374,7 +388,11 @@ impl BodyFlow {
     }
 
     /// Reads more. The end of the connection is the end of a body that says so.
-    async fn refill(&mut self, ends: &mut Ends<'_, '_, '_>, buffer: &mut [u8]) -> Result<(), ProxyError> {
+    pub(super) async fn refill(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        buffer: &mut [u8],
+    ) -> Result<(), ProxyError> {
         buffer.copy_within(self.start..self.filled, 0);
         self.filled -= self.start;
         self.start = 0;

@@ -9,6 +9,7 @@ mod phases;
 mod relay;
 mod request_head;
 mod respond;
+mod rewritten;
 mod select;
 mod tunnel;
 

@@ -2,7 +2,7 @@
 
 use super::body::RequestBody;
 use super::request_head::is_nominated;
-use super::{After, begin, finish, phases};
+use super::{After, begin, finish, phases, rewritten};
 use crate::buffers::Scratch;
 use crate::config::EngineConfig;
 use crate::connection::Link;
@@ -189,6 +189,8 @@ pub(super) async fn reply(
     let keep_alive = settled && !bad && keeps_alive(link.worker, link.config, exchange);
     let page = reply.body.is_none().then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
+    let other = rewritten::change(exchange).map(|change| rewritten::changed(change, Cow::Borrowed(content)));
+    let content = other.as_deref().unwrap_or(content);
     write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);
     let head_len = message.out.len();
     if exchange.request.view.head.facts.method != Method::Head {

@@ -1,0 +1,51 @@
+//! What auth plugins have in common: the answer to who is not let in, and the anonymous consumer.
+
+use plugin::{Exchange, Flow, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What every auth plugin's configuration has.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Door {
+    realm: String,
+    anonymous_consumer: Option<String>,
+}
+
+impl Door {
+    /// Answers 401, unless there is a consumer for those who show nothing valid. `scheme` is what `WWW-Authenticate`
+    /// names; `why` is told to the client, and says no more than it knows already.
+    pub(crate) fn refuse(&self, exchange: &mut Exchange<'_>, scheme: &str, why: &str) -> Flow {
+        let why = match &self.anonymous_consumer {
+            Some(name) if exchange.attach_anonymous(name) => return Flow::Next,
+            Some(name) => {
+                tracing::error!("the anonymous consumer {name} does not exist");
+                "Invalid user authorization"
+            }
+            None => why,
+        };
+        let challenge = format!("{scheme} realm=\"{}\"", self.realm);
+        Flow::reply(Reply::message(401, why).with_header("WWW-Authenticate", challenge))
+    }
+}
+
+/// The schema of `realm`: printable ASCII but for quotation mark and backslash, which would end the header's string.
+pub(crate) fn realm_schema(default: &str) -> Value {
+    json!({
+        "type": "string",
+        "pattern": "^[\x20-\x21\x23-\x5B\\]-\x7E]+$",
+        "default": default,
+        "minLength": 1,
+        "maxLength": 128
+    })
+}
+
+/// The schema of `anonymous_consumer`.
+pub(crate) fn anonymous_consumer_schema() -> Value {
+    json!({"type": "string", "minLength": 1})
+}
+
+/// Whether `a` and `b` are equal, found out in a time that depends on their lengths alone: clients may guess secrets.
+pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(difference) == 0
+}

@@ -1,0 +1,172 @@
+//! Lets in who shows a consumer's user name and password (RFC 7617).
+//!
+//! ## When to use
+//! For people with browsers, and for tools that know nothing else. Passwords go over the line with each request, so the
+//! listener should speak TLS.
+//!
+//! ## Example
+//! On the route:
+//! ```json
+//! {
+//!     "basic-auth": {
+//!         "hide_credentials": true
+//!     }
+//! }
+//! ```
+//! In the consumer: `{"basic-auth": {"username": "jack", "password": "a-long-secret"}}`.
+//!
+//! ## Differences from APISIX
+//! - Passwords may have colons in them.
+//! - A credential with `_meta.disable` lets nobody in.
+
+use crate::auth::{self, Door};
+use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use model::ConfigError;
+use plugin::{Authenticator, CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef = PluginDef::new::<BasicAuth>("basic-auth", 2520)
+    .authenticates()
+    .on_rewrite()
+    .encrypt_fields(&["password"])
+    .build();
+
+/// The configuration, and the compiled form: there is nothing to compile.
+#[derive(Debug, Deserialize)]
+pub struct BasicAuth {
+    hide_credentials: bool,
+    #[serde(flatten)]
+    door: Door,
+}
+
+/// What a consumer has.
+#[derive(Debug, Deserialize)]
+pub struct CredentialConfig {
+    username: String,
+    password: String,
+}
+
+/// A password.
+pub struct Password(String);
+
+/// With or without padding, as nginx's Lua module.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+impl Plugin for BasicAuth {
+    type Config = Self;
+
+    fn compile(config: Self, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        Ok(config)
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "title": "work with route or service object",
+            "properties": {
+                "hide_credentials": {"type": "boolean", "default": false},
+                "realm": auth::realm_schema("basic"),
+                "anonymous_consumer": auth::anonymous_consumer_schema()
+            }
+        })
+    }
+}
+
+impl Authenticator for BasicAuth {
+    type CredentialConfig = CredentialConfig;
+    type Credential = Password;
+
+    fn credential_schema() -> Value {
+        json!({
+            "type": "object",
+            "title": "work with consumer object",
+            "properties": {"username": {"type": "string"}, "password": {"type": "string"}},
+            "encrypt_fields": ["password"],
+            "required": ["username", "password"]
+        })
+    }
+
+    fn credential(config: CredentialConfig) -> Result<(Vec<u8>, Password), Vec<ConfigError>> {
+        Ok((config.username.into_bytes(), Password(config.password)))
+    }
+}
+
+impl OnRewrite for BasicAuth {
+    fn rewrite(&self, exchange: &mut Exchange<'_>) -> Flow {
+        let consumers = exchange.consumers;
+        let found = match exchange.request.header(b"authorization") {
+            None => Err("Missing authorization in request"),
+            Some(header) => match user_and_password(header) {
+                None => Err("Invalid authorization in request"),
+                Some((user, password)) => consumers
+                    .find::<Self>(&user)
+                    .filter(|(_, stored)| auth::same_secret(stored.0.as_bytes(), &password))
+                    .map(|(identity, _)| identity)
+                    .ok_or("Invalid user authorization"),
+            },
+        };
+        let flow = match found {
+            Ok(identity) => {
+                exchange.attach(identity);
+                Flow::Next
+            }
+            Err(why) => self.door.refuse(exchange, "Basic", why),
+        };
+        if self.hide_credentials && matches!(flow, Flow::Next) {
+            exchange.request.edit().headers.remove("Authorization");
+        }
+        flow
+    }
+}
+
+/// What an `Authorization` field of the scheme `Basic` holds, white space taken out as APISIX does.
+fn user_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, rest) = header.split_at_checked(5)?;
+    let encoded = rest.strip_prefix(b" ").filter(|_| scheme.eq_ignore_ascii_case(b"basic"))?;
+    let decoded = BASE64.decode(encoded.trim_ascii()).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let bare = |part: &[u8]| part.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    Some((bare(&decoded[..colon]), bare(&decoded[colon + 1..])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plugin::Registry;
+    use plugin::testkit::{self, Bench};
+
+    #[test]
+    fn users_are_let_in_by_their_password() {
+        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let chain = testkit::chain(&registry, &json!({"basic-auth": {"hide_credentials": true}}));
+        let chain = chain.expect("valid");
+        for (header, expected) in [
+            ("Authorization: Basic amFjazpzOjE=", None),
+            ("Authorization: basic amFjazpzOjE", None),
+            ("Authorization: Basic amFjazpz", Some("Invalid user authorization")),
+            ("Authorization: Basic am9lOnM6MQ==", Some("Invalid user authorization")),
+            ("Authorization: Basic amFjaw==", Some("Invalid authorization in request")),
+            ("Authorization: Basic !", Some("Invalid authorization in request")),
+            ("Authorization: Bearer amFjazpzOjE=", Some("Invalid authorization in request")),
+            ("X: 1", Some("Missing authorization in request")),
+        ] {
+            let mut bench = Bench::new(&format!("GET /\n{header}"));
+            let jack = ("jack", json!({"basic-auth": {"username": "jack", "password": "s:1"}}));
+            bench.consumers = testkit::consumers(&registry, &[jack]).expect("valid");
+            let mut exchange = bench.exchange();
+            let reply = testkit::request(&chain, &mut exchange);
+            let body = reply.and_then(|reply| reply.body);
+            let expected = expected.map(|why| format!("{{\"message\":\"{why}\"}}\n").into_bytes());
+            assert_eq!(body, expected, "{header}");
+            let consumer = exchange.consumer.map(|consumer| consumer.name.as_str());
+            assert_eq!(consumer, expected.is_none().then_some("jack"), "{header}");
+            assert!(expected.is_some() || exchange.request.header(b"authorization").is_none());
+        }
+    }
+}

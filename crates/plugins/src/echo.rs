@@ -1,0 +1,126 @@
+//! Puts a body of its own in place of a response's, or texts around it.
+//!
+//! ## When to use
+//! To try routes out, and to answer for an upstream that is not there yet.
+//!
+//! ## Example
+//! ```json
+//! {
+//!     "echo": {
+//!         "before_body": "before the body\n",
+//!         "headers": {"X-Tried": "yes"}
+//!     }
+//! }
+//! ```
+//!
+//! ## Differences from APISIX
+//! - A body around which something is put is held up to 64 MiB, and cut off there.
+
+use crate::headers::{self, HeaderOps};
+use model::ConfigError;
+use plugin::{CompileContext, Exchange, OnResponse, Plugin, PluginDef, ResponseBody, UpstreamResponse};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef = PluginDef::new::<Echo>("echo", 412).on_response().build();
+
+/// Bytes of an upstream's body that are held: what response-rewrite holds by default.
+const BODY_MAX: usize = 64 * 1024 * 1024;
+
+/// What a user writes.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    #[serde(default)]
+    before_body: String,
+    body: Option<String>,
+    #[serde(default)]
+    after_body: String,
+    headers: Option<Map<String, Value>>,
+}
+
+/// The compiled form.
+pub struct Echo {
+    config: Config,
+    headers: Vec<(String, String)>,
+}
+
+impl Plugin for Echo {
+    type Config = Config;
+
+    fn compile(config: Config, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        let fields = config.headers.iter().flatten();
+        let headers =
+            fields.filter_map(|(name, value)| Some((name.clone(), headers::text(value)?))).collect();
+        Ok(Self { config, headers })
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "before_body": {"description": "body before the filter phase.", "type": "string"},
+                "body": {"description": "body to replace upstream response.", "type": "string"},
+                "after_body": {
+                    "description": "body after the modification of filter phase.",
+                    "type": "string"
+                },
+                "headers": {
+                    "description": "new headers for response",
+                    "type": "object",
+                    "minProperties": 1
+                }
+            },
+            "anyOf": [{"required": ["before_body"]}, {"required": ["body"]}, {"required": ["after_body"]}],
+            "minProperties": 1
+        })
+    }
+}
+
+impl OnResponse for Echo {
+    fn response(&self, exchange: &mut Exchange<'_>, _: &UpstreamResponse<'_>) {
+        let (before, after) = (&self.config.before_body, &self.config.after_body);
+        exchange.extras().response_body = Some(match &self.config.body {
+            Some(body) => ResponseBody::Replace([before.as_str(), body, after].concat().into_bytes()),
+            None => {
+                let (before, after) = (before.clone().into_bytes(), after.clone().into_bytes());
+                let transform = Box::new(move |body: Vec<u8>| [before, body, after].concat());
+                ResponseBody::Transform { limit_bytes: BODY_MAX, transform }
+            }
+        });
+        HeaderOps::body_changed(&mut exchange.reply_headers);
+        for (name, value) in &self.headers {
+            exchange.reply_headers.set(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plugin::Registry;
+    use plugin::testkit::{self, Bench};
+
+    #[test]
+    fn texts_are_put_around_and_in_place() {
+        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        for (config, expected) in [
+            (json!({"body": "b"}), "b"),
+            (json!({"before_body": "a", "body": "b", "after_body": "c"}), "abc"),
+            (json!({"before_body": "a"}), "aold"),
+            (json!({"after_body": "c", "headers": {"X": 1}}), "oldc"),
+        ] {
+            let chain = testkit::chain(&registry, &json!({"echo": config})).expect("valid");
+            let bench = Bench::new("GET /");
+            let mut exchange = bench.exchange();
+            testkit::response(&chain, &mut exchange, 200);
+            let body = match exchange.extras().response_body.take().expect("a body") {
+                ResponseBody::Replace(body) => body,
+                ResponseBody::Transform { transform, .. } => transform(b"old".to_vec()),
+            };
+            assert_eq!(body, expected.as_bytes(), "{config}");
+            assert_eq!(testkit::lines(&exchange.reply_headers).is_empty(), config.get("headers").is_none());
+        }
+        assert!(testkit::chain(&registry, &json!({"echo": {}})).is_err());
+    }
+}

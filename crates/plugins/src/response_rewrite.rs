@@ -1,0 +1,346 @@
+//! Changes what clients get: status, header fields, body.
+//!
+//! ## When to use
+//! To hide what an upstream tells about itself, to add fields such as those of a security policy, or to give a body of
+//! one's own for some responses. `vars` says for which responses.
+//!
+//! ## Example
+//! ```json
+//! {
+//!     "response-rewrite": {
+//!         "headers": {
+//!             "set": {"X-Served-By": "$balancer_ip:$balancer_port"},
+//!             "remove": ["X-Powered-By"]
+//!         },
+//!         "vars": [["status", "==", 200]]
+//!     }
+//! }
+//! ```
+//!
+//! ## Differences from APISIX
+//! - `filters` leave a body with a `Content-Encoding` as it is: compressed bodies are not unpacked.
+//! - `options` of a filter: `i`, `s`, `m` and `x` count; how matching is done (`j`, `o`) is not a user's business.
+
+use crate::headers::{self, HeaderOps};
+use crate::text::Substitution;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::ConfigError;
+use model::var::Template;
+use plugin::{CompileContext, Exchange, OnResponse, Plugin, PluginDef, ResponseBody, UpstreamResponse};
+use router::Expr;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef = PluginDef::new::<ResponseRewrite>("response-rewrite", 899).on_response().build();
+
+/// What a user writes.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    max_resp_body_size: usize,
+    headers: Option<Map<String, Value>>,
+    body: Option<String>,
+    body_base64: bool,
+    status_code: Option<u16>,
+    vars: Option<Value>,
+    #[serde(default)]
+    filters: Vec<FilterConfig>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FilterConfig {
+    regex: String,
+    scope: String,
+    replace: String,
+    options: String,
+}
+
+/// The compiled form.
+pub struct ResponseRewrite {
+    limit_bytes: usize,
+    headers: HeaderOps,
+    body: Option<Vec<u8>>,
+    status: Option<u16>,
+    vars: Option<Expr>,
+    filters: Arc<[Filter]>,
+}
+
+struct Filter {
+    substitution: Substitution,
+    global: bool,
+}
+
+/// Fields that the framing needs; they are never the configuration's.
+const FRAMING: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
+
+impl Plugin for ResponseRewrite {
+    type Config = Config;
+
+    fn compile(config: Config, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        let mut errors = Vec::new();
+        let body = match config.body {
+            Some(text) if config.body_base64 => STANDARD.decode(&text).ok().filter(|body| !body.is_empty()),
+            body => body.map(String::into_bytes),
+        };
+        if config.body_base64 && body.is_none() {
+            errors.push(ConfigError::new("/body", "invalid base64 content"));
+        }
+        let vars = config.vars.as_ref().map(Expr::compile).transpose().unwrap_or_else(|found| {
+            errors.extend(found.into_iter().map(|error| error.under("/vars")));
+            None
+        });
+        let mut filters = Vec::new();
+        for (at, filter) in config.filters.iter().enumerate() {
+            match filter.compile(&format!("/filters/{at}/regex")) {
+                Ok(filter) => filters.push(filter),
+                Err(error) => errors.push(error),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let framing = |name: &str| FRAMING.iter().any(|other| other.eq_ignore_ascii_case(name));
+        Ok(Self {
+            limit_bytes: config.max_resp_body_size,
+            headers: compile_headers(config.headers.as_ref()).without(framing),
+            body,
+            status: config.status_code,
+            vars,
+            filters: filters.into(),
+        })
+    }
+
+    fn schema() -> Value {
+        schema()
+    }
+}
+
+impl FilterConfig {
+    fn compile(&self, path: &str) -> Result<Filter, ConfigError> {
+        let flags: String = self.options.chars().filter(|option| "ismx".contains(*option)).collect();
+        let pattern = if flags.is_empty() { self.regex.clone() } else { format!("(?{flags}){}", self.regex) };
+        let substitution = Substitution::compile(&pattern, &self.replace, false, path).map_err(|error| {
+            let message = format!("regex \"{}\" validation failed: {}", self.regex, error.message);
+            ConfigError { message, ..error }
+        })?;
+        Ok(Filter { substitution, global: self.scope == "global" })
+    }
+}
+
+/// The operations; the old form is an object of fields to set.
+fn compile_headers(headers: Option<&Map<String, Value>>) -> HeaderOps {
+    let Some(headers) = headers else { return HeaderOps::default() };
+    let list = |name: &str| headers.get(name).and_then(Value::as_array);
+    let set = headers.get("set").and_then(Value::as_object);
+    if list("add").is_none() && set.is_none() && list("remove").is_none() {
+        return HeaderOps { set: HeaderOps::fields(Some(headers)), ..HeaderOps::default() };
+    }
+    let line = |line: &Value| {
+        let (name, value) = line.as_str()?.split_once(':')?;
+        Some((name.trim().to_owned(), Template::parse(value.trim_start())))
+    };
+    let ops = HeaderOps {
+        add: list("add").into_iter().flatten().filter_map(line).collect(),
+        set: HeaderOps::fields(set),
+        remove: list("remove").into_iter().flatten().filter_map(headers::text).collect(),
+    };
+    ops.without(|name| !headers::is_token(name))
+}
+
+impl OnResponse for ResponseRewrite {
+    fn response(&self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) {
+        if self.vars.as_ref().is_some_and(|vars| !vars.eval(exchange)) {
+            return;
+        }
+        if let Some(status) = self.status {
+            exchange.status = status;
+        }
+        if self.body.is_some() || !self.filters.is_empty() {
+            self.change_body(exchange, response);
+        }
+        if !self.headers.is_empty() {
+            let mut edits = std::mem::take(&mut exchange.reply_headers);
+            self.headers.apply(exchange, &mut edits);
+            exchange.reply_headers = edits;
+        }
+    }
+}
+
+impl ResponseRewrite {
+    fn change_body(&self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) {
+        let change = match &self.body {
+            Some(body) => ResponseBody::Replace(body.clone()),
+            None => {
+                if response.header(b"content-encoding", &exchange.reply_headers).is_some() {
+                    tracing::error!("response-rewrite: filters leave compressed bodies as they are");
+                    return;
+                }
+                let (filters, limit_bytes) = (Arc::clone(&self.filters), self.limit_bytes);
+                let transform = Box::new(move |body| filters.iter().fold(body, |body, f| f.apply(body)));
+                ResponseBody::Transform { limit_bytes, transform }
+            }
+        };
+        exchange.extras().response_body = Some(change);
+        HeaderOps::body_changed(&mut exchange.reply_headers);
+    }
+}
+
+impl Filter {
+    /// The body with what matches replaced; as it was where matching takes too long.
+    fn apply(&self, body: Vec<u8>) -> Vec<u8> {
+        let replaced = if self.global {
+            self.substitution.all(&body).map(Some)
+        } else {
+            self.substitution.first(&body).map(|found| found.map(|(_, body)| body))
+        };
+        match replaced {
+            Ok(Some(replaced)) => replaced,
+            Ok(None) => body,
+            Err(error) => {
+                tracing::error!("response-rewrite: a filter substitutes nothing: {error}");
+                body
+            }
+        }
+    }
+}
+
+/// APISIX's schema.
+fn schema() -> Value {
+    let scalar = json!({"oneOf": [{"type": "string"}, {"type": "number"}]});
+    let fields = json!({"type": "object", "minProperties": 1, "patternProperties": {"^[^:]+$": scalar}});
+    json!({
+        "type": "object",
+        "properties": {
+            "max_resp_body_size": {
+                "type": "integer",
+                "minimum": 1,
+                "default": 67_108_864,
+                "description": "bytes of a body that filters hold; a longer one is cut off"
+            },
+            "headers": {
+                "description": "new headers for response",
+                "anyOf": [
+                    fields,
+                    {
+                        "properties": {
+                            "add": {
+                                "type": "array",
+                                "minItems": 1,
+                                "items": {"type": "string", "pattern": "^[^:]+:[^:]*[^/]$"}
+                            },
+                            "set": fields,
+                            "remove": {
+                                "type": "array",
+                                "minItems": 1,
+                                "items": {"type": "string", "pattern": "^[^:]+$"}
+                            }
+                        }
+                    }
+                ]
+            },
+            "body": {"description": "new body for response", "type": "string"},
+            "body_base64": {
+                "description": "whether new body for response need base64 decode before return",
+                "type": "boolean",
+                "default": false
+            },
+            "status_code": {
+                "description": "new status code for response",
+                "type": "integer",
+                "minimum": 200,
+                "maximum": 598
+            },
+            "vars": {"type": "array"},
+            "filters": {
+                "description": "replacements in the body",
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "required": ["regex", "replace"],
+                    "properties": {
+                        "regex": {"type": "string", "minLength": 1},
+                        "scope": {"type": "string", "enum": ["once", "global"], "default": "once"},
+                        "replace": {"type": "string"},
+                        "options": {"type": "string", "default": "jo"}
+                    }
+                }
+            }
+        },
+        "dependencies": {
+            "body": {"not": {"required": ["filters"]}},
+            "filters": {"not": {"required": ["body"]}}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plugin::Registry;
+    use plugin::testkit::{self, Bench};
+
+    /// Status, header lines and what becomes of the body `hello hello`.
+    fn run(config: &Value, status: u16) -> (u16, String, String) {
+        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let chain = testkit::chain(&registry, &json!({"response-rewrite": config})).expect("valid");
+        let bench = Bench::new("GET /");
+        let mut exchange = bench.exchange();
+        testkit::response(&chain, &mut exchange, status);
+        let body = match exchange.extras().response_body.take() {
+            None => b"hello hello".to_vec(),
+            Some(ResponseBody::Replace(body)) => body,
+            Some(ResponseBody::Transform { transform, .. }) => transform(b"hello hello".to_vec()),
+        };
+        (
+            exchange.status,
+            testkit::lines(&exchange.reply_headers),
+            String::from_utf8_lossy(&body).into_owned(),
+        )
+    }
+
+    #[test]
+    fn responses_are_rewritten() {
+        let h = "hello hello";
+        for (config, status, lines, body) in [
+            (json!({"status_code": 201}), 201, "", h),
+            (json!({"headers": {"X-A": 1, "X-B": "$remote_addr"}}), 200, "X-A: 1\r\nX-B: 127.0.0.1\r\n", h),
+            (
+                json!({"headers": {"add": ["A: b", "A:c"], "set": {"D": "e"}, "remove": ["F"]}}),
+                200,
+                "A: b\r\nA: c\r\nD: e\r\n",
+                h,
+            ),
+            (json!({"headers": {"Content-Length": "1"}}), 200, "", h),
+            (json!({"body": "new"}), 200, "", "new"),
+            (json!({"body": "bmV3", "body_base64": true}), 200, "", "new"),
+            (json!({"body": "new", "vars": [["status", "==", 404]]}), 200, "", h),
+            (json!({"filters": [{"regex": "hello", "replace": "x"}]}), 200, "", "x hello"),
+            (
+                json!({"filters": [{"regex": "H(.)", "replace": "$1", "scope": "global", "options": "ij"}]}),
+                200,
+                "",
+                "ello ello",
+            ),
+        ] {
+            assert_eq!(run(&config, 200), (status, lines.to_owned(), body.to_owned()), "{config}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        for (config, message) in [
+            (json!({"body": "-", "body_base64": true}), "invalid base64 content"),
+            (json!({"filters": [{"regex": "(", "replace": ""}]}), "regex \"(\" validation failed"),
+            (json!({"vars": [["a"]]}), ""),
+            (json!({"body": "a", "filters": [{"regex": "a", "replace": ""}]}), ""),
+        ] {
+            let errors =
+                testkit::chain(&registry, &json!({"response-rewrite": config})).expect_err("refused");
+            assert!(errors[0].message.contains(message), "{config}: {errors:?}");
+        }
+    }
+}
