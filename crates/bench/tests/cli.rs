@@ -71,7 +71,7 @@ fn exit_codes_tell_what_happened() {
         (format!("http://{closing}/ -d 200ms"), 1, "without an answer"),
         ("http://127.0.0.1:1/ -d 200ms".to_owned(), 1, "connection refused"),
         ("http://nowhere.invalid/ -d 200ms".to_owned(), 1, "can't be resolved"),
-        (format!("https://{good}/ -k -d 200ms"), 1, "TLS"),
+        (format!("https://{good}/ -k -d 200ms --timeout 300ms"), 1, "TLS"),
         (format!("http://{good}/ -c 0"), 2, "--connections"),
         (String::new(), 2, "URL"),
     ] {

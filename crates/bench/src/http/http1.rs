@@ -369,7 +369,8 @@ impl Loop<'_> {
                 None => {}
                 Some(connection) => match (connection.state, connection.flights.front()) {
                     (State::Connecting(since), _) if at.saturating_sub(since) >= timeout => {
-                        let message = format!("no connection within {seconds} s");
+                        let tls = if self.turn.plan.tls.is_some() { ", TLS included," } else { "" };
+                        let message = format!("no connection{tls} within {seconds} s");
                         self.fail(index, Fault::new(ErrorKind::Connect, message));
                     }
                     (State::Open, Some(flight)) if at.saturating_sub(flight.sent) >= timeout => {

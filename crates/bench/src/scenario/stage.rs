@@ -104,7 +104,7 @@ impl Stage {
         };
         let ports = free_ports(5)?;
         let file = self.folder().join("config.yaml");
-        std::fs::write(&file, config(&ports, args.worker).to_string())
+        std::fs::write(&file, config(&ports, args.worker))
             .map_err(|error| format!("{}: {error}", file.display()))?;
         let mut command = Command::new(binary);
         command.args(["start", "-c", "config.yaml", "--data-dir", "data"]).env_remove("TIDEGATE_DATA_DIR");
@@ -188,30 +188,14 @@ fn start_nginx(name: &str, config: &str, folder: &Path, core: Option<usize>) -> 
 }
 
 /// Loopback only, no access log; the bounds on a connection's life are out of the way, as they are for the peers.
-fn config(ports: &[u16], workers: u16) -> Value {
-    let on = |port: u16| json!({ "ip": "127.0.0.1", "port": port });
-    json!({
-        "apisix": {
-            "node_listen": [on(ports[0])],
-            "ssl": { "listen": [on(ports[4])] },
-            "status": on(ports[2]),
-            "enable_control": false,
-        },
-        "deployment": { "admin": {
-            "admin_listen": on(ports[1]),
-            "admin_key": [{ "name": "admin", "key": ADMIN_KEY, "role": "admin" }],
-        } },
-        "nginx_config": {
-            "worker_processes": workers,
-            "http": {
-                "enable_access_log": false,
-                "keepalive_timeout": "3600s",
-                "keepalive_requests": 1_000_000_000,
-                "upstream": { "keepalive": 320, "keepalive_requests": 1_000_000_000 },
-            },
-        },
-        "plugin_attr": { "prometheus": { "export_addr": on(ports[3]) } },
-    })
+fn config(ports: &[u16], workers: u16) -> String {
+    let text = include_str!("../../data/scenario/gateway.json")
+        .replace("ADMIN_KEY", ADMIN_KEY)
+        .replace("WORKERS", &workers.to_string());
+    ports
+        .iter()
+        .enumerate()
+        .fold(text, |text, (at, port)| text.replace(&format!("PORT{at}"), &port.to_string()))
 }
 
 fn plan(args: &ScenarioArgs, url: &str, cores: Cores) -> Result<Plan, String> {
