@@ -144,7 +144,7 @@ impl Builder {
         if !renewed.is_empty() {
             self.recompile(&Vec::from_iter(renewed), &mut changed);
         }
-        self.relink(changed);
+        self.relink(&changed);
         self.revealing.end();
         self.snapshot(revision)
     }
@@ -159,7 +159,7 @@ impl Builder {
         if changed.is_empty() {
             return None;
         }
-        self.relink(changed);
+        self.relink(&changed);
         self.revealing.end();
         Some(self.snapshot(revision))
     }
@@ -352,7 +352,7 @@ impl Builder {
 
     /// Puts together anew the routes that depend on what changed, the entries of consumers that did, and the global rules
     /// if one did.
-    fn relink(&mut self, changed: BTreeSet<Arc<str>>) {
+    fn relink(&mut self, changed: &BTreeSet<Arc<str>>) {
         let mut global_changed = false;
         for key in self.dependents.closure(changed.clone()) {
             match Kind::parse_key(&key) {

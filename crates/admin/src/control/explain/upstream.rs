@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use snapshot::{Node, NodeHost, Upstream};
 
 /// `from` is where the upstream is configured.
-pub(super) fn tell(upstream: &Upstream, exchange: &Exchange<'_>, from: Value) -> Value {
+pub(super) fn tell(upstream: &Upstream, exchange: &Exchange<'_>, from: &Value) -> Value {
     let hosts: Vec<String> = upstream.nodes.iter().map(host).collect();
     let nodes: Vec<balance::Node<'_>> = upstream
         .nodes
