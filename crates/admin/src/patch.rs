@@ -54,6 +54,7 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
         if let TxnOutcome::Committed(committed) = admin.store.txn(txn).await? {
             drop(held);
             admin.wait_applied(committed.revision).await;
+            admin.show_written(&key, &mut fields);
             let body = shape::written(admin, "compareAndSwap", &key, fields);
             return Ok(warned(AdminResponse::json(200, &body), &unknown));
         }

@@ -30,6 +30,15 @@ impl Admin {
     /// Decrypts what the Admin API shows of the resource stored under `key`.
     pub(crate) fn show(&self, key: &str, resource: &mut Map<String, Value>) {
         self.step(Sealing::show, key, resource);
+        self.show_written(key, resource);
+    }
+
+    /// Decrypts what the answer to a write shows: that secrets' access data is stored encrypted is ours, and APISIX's
+    /// answers have it as it was sent.
+    pub(crate) fn show_written(&self, key: &str, resource: &mut Map<String, Value>) {
+        if matches!(Kind::parse_key(key), Some((Kind::Secret, _))) {
+            self.open(key, resource);
+        }
     }
 
     fn step(

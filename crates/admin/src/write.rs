@@ -45,6 +45,7 @@ pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
     drop(held);
     let existed = committed.applied.first().is_some_and(|applied| applied.previous.is_some());
     admin.wait_applied(committed.revision).await;
+    admin.show_written(&key, &mut fields);
     let body = shape::written(admin, "set", &key, fields);
     Ok(warned(AdminResponse::json(if existed { 200 } else { 201 }, &body), &unknown))
 }
