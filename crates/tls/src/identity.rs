@@ -25,6 +25,9 @@ pub enum IdentityError {
     /// No key can be read, or it is of a kind that is not used.
     #[error("failed to parse key: {0}")]
     Key(String),
+    /// What stands for the key is no PEM: it was encrypted by somebody else.
+    #[error("failed to decrypt previous encrypted key")]
+    Sealed,
     /// The key belongs to another certificate.
     #[error("failed to match key: the private key does not belong to the certificate")]
     Mismatch,
@@ -38,8 +41,7 @@ impl Identity {
     pub fn from_pem(chain: &str, key: &str) -> Result<Self, IdentityError> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let chain = certificates(chain)?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|_| IdentityError::Key("PEM_read_bio_PrivateKey() failed".to_owned()))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| unreadable(key))?;
         let key = provider::signing_key(key).map_err(|error| {
             IdentityError::Key(format!(
                 "not a key that can be used (RSA from 2048 bits, ECDSA, Ed25519): {error}"
@@ -70,6 +72,15 @@ impl Identity {
 impl PartialEq for Identity {
     fn eq(&self, other: &Self) -> bool {
         self.certified.cert == other.certified.cert
+    }
+}
+
+/// Says of a text why it is no key. As in APISIX, what doesn't look like PEM is taken for an encrypted key.
+fn unreadable(key: &str) -> IdentityError {
+    if key.starts_with("---") {
+        IdentityError::Key("PEM_read_bio_PrivateKey() failed".to_owned())
+    } else {
+        IdentityError::Sealed
     }
 }
 
@@ -120,7 +131,8 @@ mod tests {
             (cert.as_str(), key.as_str(), None),
             ("no PEM", &key, Some("failed to parse cert: PEM_read_bio_X509_AUX() failed")),
             (noise, &key, Some("failed to parse cert: PEM_read_bio_X509_AUX() failed")),
-            (&cert, "no PEM", Some("failed to parse key: PEM_read_bio_PrivateKey() failed")),
+            (&cert, "-----BEGIN no PEM", Some("failed to parse key: PEM_read_bio_PrivateKey() failed")),
+            (&cert, "sealed", Some("failed to decrypt previous encrypted key")),
             (&cert, &other.signing_key.serialize_pem(), Some("failed to match key")),
         ] {
             let error = Identity::from_pem(cert, key).err().map(|error| error.to_string());
