@@ -57,7 +57,9 @@ pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client:
         let registration = worker.timers.register();
         attach(&registration.timer).await;
         registration.timer.arm(worker.clock.deadline_ms(worker.config().client.header_timeout));
-        let session = transport::accept(stream, &server, || worker.snapshot(), &registration.timer).await;
+        let handshake = transport::accept(stream, &server, || worker.snapshot(), &registration.timer);
+        // Boxed: what a handshake holds is much more than what a connection does afterwards.
+        let session = Box::pin(handshake).await;
         drop(open);
         session
     };
