@@ -1,6 +1,7 @@
 //! What the builder makes of resources, seen from outside: by the answers that requests would get.
 
 mod changes;
+mod consumers;
 mod fixture;
 mod following;
 mod merging;
