@@ -102,7 +102,7 @@ impl Gateway {
     pub fn reload(&mut self, config: &Value) -> String {
         let mut spec = self.spec.clone();
         merge(&mut spec.config, config);
-        let ports = [self.port, self.admin_port, self.status_port, self.metrics_port];
+        let ports = [self.port, self.tls_port, self.admin_port, self.status_port, self.metrics_port];
         self.reload_text(&self::config(&spec, ports).to_string())
     }
 
