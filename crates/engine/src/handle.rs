@@ -4,6 +4,7 @@ use crate::config::EngineConfig;
 use crate::listen::{self, BindError, Listener};
 use crate::upstream::Resolver;
 use crate::worker::{self, Order, Phase};
+use files::Variants;
 use observe::Metrics;
 use snapshot::Published;
 use std::net::SocketAddr;
@@ -66,6 +67,7 @@ impl Bound {
     pub fn start(self, context: &Context) -> std::io::Result<Engine> {
         let (phase, watch) = watch::channel(Phase::Serving);
         let (resolver, resolver_thread) = Resolver::start()?;
+        let variants = Arc::new(Variants::default());
         let mut engine =
             Engine { phase, workers: Vec::new(), orders: Vec::new(), resolver: Some(resolver_thread) };
         for (number, listeners) in self.listeners.into_iter().enumerate() {
@@ -77,6 +79,7 @@ impl Bound {
                 listeners,
                 phase: watch.clone(),
                 resolver: resolver.clone(),
+                variants: Arc::clone(&variants),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))

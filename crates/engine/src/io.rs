@@ -6,6 +6,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
 /// Reads what is there, at least one byte; 0 at the end of the stream.
 ///
@@ -79,6 +80,18 @@ pub(crate) async fn write_both<W: AsyncWrite + Unpin>(
     })
     .await?;
     write_all(to, &body[done - head.len()..], timer).await
+}
+
+/// Waits until the socket takes bytes.
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first.
+pub(crate) async fn writable(stream: &TcpStream, timer: &Timer) -> io::Result<()> {
+    poll_fn(|cx| match stream.poll_write_ready(cx) {
+        Poll::Ready(result) => Poll::Ready(result),
+        Poll::Pending => pending(timer),
+    })
+    .await
 }
 
 /// Sends what is buffered and closes the sending side.

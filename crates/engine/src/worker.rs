@@ -11,6 +11,7 @@ use crate::sys::Ticker;
 use crate::timer::{TICK, Timers};
 use crate::transport::Stream;
 use crate::upstream::{Resolver, Upstreams};
+use files::{Files, Variants};
 use plugin::Client;
 use snapshot::{Reader, Snapshot};
 use std::cell::{Cell, RefCell};
@@ -49,6 +50,8 @@ pub(crate) struct Start {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) resolver: Resolver,
+    /// Compressed files, which workers share.
+    pub(crate) variants: Arc<Variants>,
 }
 
 /// What the connections of one worker share. Never leaves its thread.
@@ -63,6 +66,7 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     pub(crate) upstreams: Upstreams,
     pub(crate) merged: MergedChains,
+    pub(crate) files: RefCell<Files>,
     pub(crate) context: Context,
     pub(crate) draining: Cell<bool>,
     /// Open client connections.
@@ -76,7 +80,12 @@ pub(crate) struct Worker {
 pub(crate) type Current = Rc<Arc<Snapshot>>;
 
 impl Worker {
-    fn new(config: &EngineConfig, context: Context, resolver: Resolver) -> Option<Self> {
+    fn new(
+        config: &EngineConfig,
+        context: Context,
+        resolver: Resolver,
+        variants: Arc<Variants>,
+    ) -> Option<Self> {
         let mut reader = context.published.reader();
         let current = Rc::new(Arc::clone(reader.current()));
         let token = WorkerToken::claim()?;
@@ -85,6 +94,7 @@ impl Worker {
             clock,
             upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
+            files: RefCell::new(Files::new(variants)),
             token,
             shows_upstream_status: Cell::new(config.show_upstream_status),
             config: RefCell::new(Rc::new(config.clone())),
@@ -170,10 +180,10 @@ pub(crate) fn run(start: Start) {
 }
 
 async fn serve(start: Start) -> io::Result<()> {
-    let Start { config, mut orders, context, listeners, mut phase, resolver } = start;
+    let Start { config, mut orders, context, listeners, mut phase, resolver, variants } = start;
     let ticker = Ticker::start(TICK)?;
-    let worker =
-        Worker::new(&config, context, resolver).ok_or_else(|| io::Error::other("too many workers"))?;
+    let worker = Worker::new(&config, context, resolver, variants)
+        .ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new(worker);
     let mut accepting = Vec::new();
     for Listener { socket, tls } in listeners {

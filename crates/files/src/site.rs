@@ -143,6 +143,12 @@ impl Site {
         })
     }
 
+    /// The folder whose files are served.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.root.folder()
+    }
+
     /// The media type of a file by its name; text is said to be UTF-8 where the type comes from the built-in table.
     pub(crate) fn media_type(&self, path: &Path) -> String {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();

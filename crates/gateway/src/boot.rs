@@ -6,6 +6,7 @@
 use crate::assemble;
 use crate::config::Settings;
 use crate::daemon::Announcement;
+use crate::encryption;
 use crate::plan::Plan;
 use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
@@ -16,6 +17,7 @@ use admin::{Admin, Control, CurrentAdmin};
 use anyhow::{Context as _, anyhow};
 use engine::{Bound, Engine, Mount};
 use observe::Metrics;
+use secrets::Secrets;
 use snapshot::{Builder, FollowStatus, Published, Rebuild, Snapshot};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,10 +46,12 @@ pub fn run(settings: Settings, started: Started, ready: Announcement) -> anyhow:
     let control = runtime("control")?;
     let plan = Plan::make(&settings, &started.launch, None)?;
     let parts = Parts::make(&settings, &plan, started.launch.data_dir.join(STORE_FILE))?;
+    let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
+    let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {
         let (store, registry) = (Arc::clone(&parts.store), Arc::clone(&plan.registry));
         let admin = Admin::new(store, registry, assemble::admin(admin), parts.published.applied());
-        Arc::new(CurrentAdmin::new(Arc::new(admin)))
+        Arc::new(CurrentAdmin::new(Arc::new(admin.with_sealing(Arc::clone(&sealing)))))
     });
     let (rebuilds, orders) = mpsc::channel(1);
     let mount = mount(&settings, admin.as_ref(), control.handle());
@@ -58,7 +62,7 @@ pub fn run(settings: Settings, started: Started, ready: Announcement) -> anyhow:
     let bound = Bound::new(running.engine_config())?;
     let (stop, stopped) = watch::channel(());
     control.block_on(serve_control(&running, &parts, stopped))?;
-    let builder_runtime = parts.follow(&running.plan, &control, orders)?;
+    let builder_runtime = parts.follow(&running.plan, &control, orders, secrets)?;
     let engine = bound.start(&engine::Context {
         published: Arc::clone(&parts.published),
         metrics: Arc::clone(&parts.metrics),
@@ -113,8 +117,9 @@ impl Parts {
         plan: &Plan,
         control: &Runtime,
         orders: mpsc::Receiver<Rebuild>,
+        secrets: Arc<Secrets>,
     ) -> anyhow::Result<Runtime> {
-        let builder = Builder::new(Arc::clone(&plan.registry), plan.build);
+        let builder = Builder::new(Arc::clone(&plan.registry), plan.build).with_secrets(secrets);
         let runtime = runtime("builder")?;
         let mut applied = self.published.applied();
         applied.mark_unchanged();

@@ -12,6 +12,8 @@ pub mod config;
 pub mod cores;
 pub mod daemon;
 pub mod explain;
+pub mod encryption;
+pub mod key_file;
 pub mod launch;
 pub mod limits;
 pub mod pidfile;

@@ -115,6 +115,7 @@ fn compose(
         },
         chain,
         upstream,
+        site: site(resource, service.map(|(resource, _)| resource)),
         timeouts: form.timeouts,
         websocket: form.websocket.or_else(|| service?.1.websocket).unwrap_or_default(),
         broken,
@@ -152,6 +153,14 @@ fn upstream(
         }
     }
     (None, None)
+}
+
+/// The files of the route, else of its service, where nothing of the route says otherwise.
+fn site(route: &Resource, service: Option<&Resource>) -> Option<Arc<files::Site>> {
+    let says = |holder: &&Resource| {
+        holder.site.is_some() || holder.upstream.is_some() || holder.upstream_ref.is_some()
+    };
+    [Some(route), service].into_iter().flatten().find(says)?.site.clone()
 }
 
 fn service<'r>(reference: &Reference, resources: &'r Resources) -> Option<(&'r Resource, &'r ServiceForm)> {

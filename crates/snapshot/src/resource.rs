@@ -4,6 +4,8 @@
 use crate::fingerprint::fingerprint;
 use crate::metadata::Metadata;
 use crate::{Timeouts, Upstream, reuse, ssl};
+use files::Site;
+use model::resource::StaticFiles;
 use model::{ConfigError, Id, Kind, PluginMap};
 use plugin::{CompiledCredential, CompiledPlugin, Parent, PluginDef, Registry};
 use router::Conditions;
@@ -21,6 +23,8 @@ pub(crate) struct Resource {
     pub(crate) plugins: Box<[BoundPlugin]>,
     /// The upstream that is written in it (or that it is).
     pub(crate) upstream: Option<Arc<Upstream>>,
+    /// The files that are its origin.
+    pub(crate) site: Option<Arc<Site>>,
     /// The upstream that it names by id.
     pub(crate) upstream_ref: Option<Reference>,
     /// What only its kind has.
@@ -204,6 +208,7 @@ impl Compiler<'_> {
             draft.upstream(self, upstream, "/upstream");
         }
         draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
+        draft.site(self, written.static_files.as_deref());
         let conditions = draft.keep("", Conditions::compile(&written)).unwrap_or_default();
         let timeouts = written.timeout.and_then(|times| draft.keep("/timeout", Timeouts::compile(times)));
         // Of a field and its list form APISIX prefers the list.
@@ -241,6 +246,7 @@ impl Compiler<'_> {
             draft.upstream(self, upstream, "/upstream");
         }
         draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
+        draft.site(self, written.static_files.as_deref());
         let form = ServiceForm {
             name: written.name.unwrap_or_default(),
             hosts: written.hosts.unwrap_or_default(),
@@ -299,6 +305,7 @@ struct Draft {
     credentials: Vec<CompiledCredential>,
     upstream: Option<Arc<Upstream>>,
     upstream_ref: Option<Reference>,
+    site: Option<Arc<Site>>,
     errors: Vec<ConfigError>,
 }
 
@@ -332,6 +339,11 @@ impl Draft {
         self.upstream = compiled.map(|upstream| reuse::upstream(compiler.before, upstream));
     }
 
+    fn site(&mut self, compiler: Compiler<'_>, written: Option<&StaticFiles>) {
+        let compiled = written.and_then(|written| self.keep("/static", Site::compile(written)));
+        self.site = compiled.map(|site| reuse::site(compiler.before, site));
+    }
+
     fn finish(self, value: &Arc<[u8]>, form: Form) -> Result<Resource, Vec<ConfigError>> {
         if !self.errors.is_empty() {
             return Err(self.errors);
@@ -341,6 +353,7 @@ impl Draft {
             plugins: self.plugins.into(),
             upstream: self.upstream,
             upstream_ref: self.upstream_ref,
+            site: self.site,
             form,
         })
     }

@@ -1,8 +1,9 @@
 //! What a resource's new form takes over from the one before, where the content is the same: compiled plugins with
-//! their state, and upstreams with the `uid` under which the workers keep balancers and connections.
+//! their state, and upstreams and sites with the `uid` under which the workers keep what they know of them.
 
 use crate::Upstream;
 use crate::resource::Resource;
+use files::Site;
 use plugin::CompiledPlugin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +17,29 @@ pub(crate) fn plugin(before: Option<&Resource>, name: &str, version: u64) -> Opt
 /// The upstream of `before`, if `compiled` says the same; else `compiled` with a `uid` that no other upstream of this
 /// process has had.
 pub(crate) fn upstream(before: Option<&Resource>, mut compiled: Upstream) -> Arc<Upstream> {
-    static NEXT_UID: AtomicU64 = AtomicU64::new(1);
     if let Some(before) = before.and_then(|resource| resource.upstream.as_ref()) {
         compiled.uid = before.uid;
         if compiled == **before {
             return Arc::clone(before);
         }
     }
-    compiled.uid = NEXT_UID.fetch_add(1, Ordering::Relaxed);
+    compiled.uid = next_uid();
     Arc::new(compiled)
+}
+
+/// The site of `before`, if `compiled` says the same; else `compiled` with a `uid` of its own.
+pub(crate) fn site(before: Option<&Resource>, mut compiled: Site) -> Arc<Site> {
+    if let Some(before) = before.and_then(|resource| resource.site.as_ref()) {
+        compiled.uid = before.uid;
+        if compiled == **before {
+            return Arc::clone(before);
+        }
+    }
+    compiled.uid = next_uid();
+    Arc::new(compiled)
+}
+
+fn next_uid() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -16,6 +16,8 @@ pub struct Route {
     /// Where requests go; `None` where plugins alone answer (a request that gets so far is told
     /// [`Route::status_without_upstream`]).
     pub upstream: Option<Arc<Upstream>>,
+    /// The files that answer instead of an upstream.
+    pub site: Option<Arc<files::Site>>,
     /// The route's own timeouts, which stand above the upstream's.
     pub timeouts: Option<Timeouts>,
     /// Whether `Upgrade: websocket` is passed on.

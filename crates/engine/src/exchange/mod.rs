@@ -2,6 +2,7 @@
 
 mod body;
 mod download;
+mod files;
 mod finish;
 mod mount;
 mod origin;
@@ -81,6 +82,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let after = match origin {
         Origin::Upstream(route, upstream) => {
             relay::run(link, &mut message, &mut body, &mut exchange, route, &upstream).await
+        }
+        Origin::Files(route, site) => {
+            Box::pin(files::answer(link, &mut message, &mut body, &mut exchange, route, site)).await
         }
         Origin::Mount(mount) => {
             Box::pin(mount::answer(link, &mut message, &mut body, &mut exchange, mount)).await

@@ -1,9 +1,10 @@
-//! Who answers: an upstream, an API of this process, or the gateway itself.
+//! Who answers: an upstream, files, an API of this process, or the gateway itself.
 
 use super::phases;
 use crate::config::Mount;
 use crate::connection::Link;
 use crate::worker::Worker;
+use files::Site;
 use model::resource::Scheme;
 use plugin::{Exchange, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub(super) enum Origin<'s> {
     /// A node of an upstream.
     Upstream(&'s Route, Cow<'s, Arc<Upstream>>),
+    /// Files of this machine.
+    Files(&'s Route, &'s Site),
     /// The API on the data port.
     Mount(&'s Mount),
     /// The gateway.
@@ -41,6 +44,7 @@ pub(super) fn choose<'s>(
                 );
                 Origin::Reply(Reply::status(502))
             }
+            None if let Some(site) = &route.site => Origin::Files(route, site),
             // A route that goes nowhere, and no plugin of it answered.
             None => Origin::Reply(Reply::status(route.status_without_upstream())),
         },

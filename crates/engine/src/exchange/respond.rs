@@ -168,19 +168,7 @@ pub(super) async fn reply(
     exchange: &mut Exchange<'_>,
     reply: &Reply,
 ) -> After {
-    let limits = link.config.client;
-    link.timer.arm(link.worker.clock.deadline_ms(limits.body_timeout));
-    // What is left of the body is read only when that is cheaper than a new connection.
-    let little = match body.length() {
-        BodyLength::Exact(length) => length - body.consumed().min(length) <= DISCARD_MAX,
-        _ => true,
-    };
-    let waits = exchange.request.view.head.facts.expects_continue && !body.has_begun();
-    let settled = body.is_done()
-        || (keeps_alive(link.worker, link.config, exchange)
-            && little
-            && !waits
-            && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok());
+    let settled = settle(link, body, exchange).await;
     exchange.status = reply.status;
     let chain = route.map(|route| &route.chain);
     run_hooks(link.worker, message.snapshot, chain, exchange, UpstreamResponse { head: None });
@@ -196,16 +184,70 @@ pub(super) async fn reply(
     if exchange.request.view.head.facts.method != Method::Head {
         message.out.extend_from_slice(content);
     }
-    link.timer.arm(link.worker.clock.deadline_ms(limits.send_timeout));
+    link.timer.arm(link.worker.clock.deadline_ms(link.config.client.send_timeout));
     let sent = io::write_all(link.stream, message.out, link.timer).await;
     exchange.timing.sent_bytes = message.out.len() as u64;
     exchange.timing.sent_body_bytes = (message.out.len() - head_len) as u64;
     match sent {
-        Ok(()) if keep_alive => After::Next { unread: body.unread() },
-        Ok(()) if settled && body.unread() == 0 => After::Closed,
-        Ok(()) => After::Linger,
+        Ok(()) => after_reply(body, keep_alive, settled),
         Err(_) => After::Closed,
     }
+}
+
+/// Reads what is left of a request's body that nobody wants, where that is cheaper than a new connection. Whether the
+/// connection may carry another request, as far as that matters.
+pub(super) async fn settle(link: &mut Link<'_>, body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> bool {
+    link.timer.arm(link.worker.clock.deadline_ms(link.config.client.body_timeout));
+    let little = match body.length() {
+        BodyLength::Exact(length) => length - body.consumed().min(length) <= DISCARD_MAX,
+        _ => true,
+    };
+    let waits = exchange.request.view.head.facts.expects_continue && !body.has_begun();
+    body.is_done()
+        || (keeps_alive(link.worker, link.config, exchange)
+            && little
+            && !waits
+            && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok())
+}
+
+/// What becomes of the connection after a response that was sent whole.
+pub(super) fn after_reply(body: &RequestBody<'_>, keep_alive: bool, settled: bool) -> After {
+    match (keep_alive, settled && body.unread() == 0) {
+        (true, _) => After::Next { unread: body.unread() },
+        (false, true) => After::Closed,
+        (false, false) => After::Linger,
+    }
+}
+
+/// Writes the head of an answer with a file.
+pub(super) fn write_file_head(
+    link: &Link<'_>,
+    exchange: &Exchange<'_>,
+    answer: &files::Answer,
+    keep_alive: bool,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    write_status_line(exchange.status, out);
+    write_own_lines(link.worker, exchange, out);
+    let edits = &exchange.reply_headers;
+    if edits.is_empty() {
+        answer.fields.write(out);
+    } else {
+        for (name, value) in answer.fields.iter().filter(|(name, _)| !edits.drops(name.as_bytes())) {
+            for piece in [name, ": ", value, "\r\n"] {
+                out.extend_from_slice(piece.as_bytes());
+            }
+        }
+        edits.write(out);
+    }
+    if exchange.status != 304 {
+        out.extend_from_slice(b"Content-Length: ");
+        push_decimal(out, answer.body.length());
+        out.extend_from_slice(b"\r\n");
+    }
+    write_connection(exchange, false, keep_alive, out);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_reply_head(

@@ -1,6 +1,6 @@
 //! `routes`: which requests go where, through which plugins.
 
-use super::{Timeout, Upstream};
+use super::{StaticFiles, Timeout, Upstream};
 use crate::{Id, PluginMap};
 use serde::Deserialize;
 
@@ -42,6 +42,9 @@ pub struct Route {
     pub upstream: Option<Upstream>,
     /// Or one by id.
     pub upstream_id: Option<Id>,
+    /// A folder whose files answer, instead of an upstream; ours.
+    #[serde(rename = "static")]
+    pub static_files: Option<Box<StaticFiles>>,
     /// The service this route belongs to.
     pub service_id: Option<Id>,
     /// Whether `Upgrade: websocket` is passed on.

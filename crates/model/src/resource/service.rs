@@ -1,6 +1,6 @@
 //! `services`: what several routes have in common.
 
-use super::Upstream;
+use super::{StaticFiles, Upstream};
 use crate::{Id, PluginMap};
 use serde::Deserialize;
 
@@ -18,6 +18,9 @@ pub struct Service {
     pub upstream: Option<Upstream>,
     /// Or one by id.
     pub upstream_id: Option<Id>,
+    /// A folder whose files answer, instead of an upstream; ours.
+    #[serde(rename = "static")]
+    pub static_files: Option<Box<StaticFiles>>,
     /// Whether `Upgrade: websocket` is passed on.
     pub enable_websocket: Option<bool>,
     /// Hosts of the routes that name none themselves.

@@ -16,6 +16,7 @@ mod rules;
 mod secret;
 mod sets;
 mod ssl;
+mod static_files;
 mod stream_route;
 mod upstream;
 mod validator;

@@ -3,6 +3,7 @@
 use super::parts::{
     METHODS, address, enable_websocket, host, hosts, id, metadata, plugins, resource, script, timeout, with,
 };
+use super::static_files::static_files;
 use super::upstream::upstream;
 use serde_json::{Value, json};
 
@@ -46,6 +47,7 @@ fn handling() -> Value {
         "plugins": plugins(),
         "plugin_config_id": id(),
         "upstream": upstream(),
+        "static": static_files(),
         "service_id": id(),
         "upstream_id": id(),
         "enable_websocket": enable_websocket(),
@@ -72,7 +74,9 @@ fn combinations() -> Value {
     let pairs = |field: &str, path: &str| json!({ "required": [field, path] });
     let mut handled: Vec<_> = ["uri", "uris"]
         .into_iter()
-        .flat_map(|path| ["plugins", "upstream", "upstream_id", "service_id"].map(|field| pairs(field, path)))
+        .flat_map(|path| {
+            ["plugins", "upstream", "upstream_id", "service_id", "static"].map(|field| pairs(field, path))
+        })
         .collect();
     handled.extend([pairs("script", "uri"), pairs("script", "uris")]);
     json!({
@@ -83,7 +87,12 @@ fn combinations() -> Value {
         ],
         "anyOf": handled,
         "not": {
-            "anyOf": [{ "required": ["script", "plugins"] }, { "required": ["script", "plugin_config_id"] }]
+            "anyOf": [
+                { "required": ["script", "plugins"] },
+                { "required": ["script", "plugin_config_id"] },
+                { "required": ["static", "upstream"] },
+                { "required": ["static", "upstream_id"] },
+            ]
         },
     })
 }

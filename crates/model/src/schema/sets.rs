@@ -3,6 +3,7 @@
 use super::parts::{
     description, enable_websocket, hosts, id, labels, metadata, plugins, resource, script, timestamp, with,
 };
+use super::static_files::static_files;
 use super::upstream::upstream;
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ pub(super) fn service() -> Value {
         json!({
             "plugins": plugins(),
             "upstream": upstream(),
+            "static": static_files(),
             "upstream_id": id(),
             "script": script(),
             "enable_websocket": enable_websocket(),

@@ -6,6 +6,7 @@ mod admin_access;
 mod bodies;
 mod connections;
 mod counting;
+mod files;
 mod headers;
 mod life;
 mod limits;
