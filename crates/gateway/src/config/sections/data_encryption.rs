@@ -14,10 +14,7 @@ pub(super) fn read(apisix: &Section<'_>) -> DataEncryption {
         Duration::from_secs(lru.integer(key, 1..=i64::from(u32::MAX), default).unsigned_abs())
     };
     let apisix_format = section.choice("format", &[("aead", false), ("apisix", true)], default.apisix_format);
-    let keyring = match section.field("keyring") {
-        None => None,
-        Some(field) => Some(keys(&field, apisix_format)),
-    };
+    let keyring = section.field("keyring").map(|field| keys(&field, apisix_format));
     if apisix_format
         && keyring.is_none()
         && let Some(format) = section.field("format")
