@@ -48,3 +48,16 @@ pub const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Pages of the file kept in memory by the embedded backend. Reads beyond it come from the kernel's page cache.
 pub const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long a start waits for the centre's first answer while it could go on with what the disk has.
+pub const FIRST_ANSWER: Duration = Duration::from_secs(5);
+
+/// Pause before a centre that was lost is asked again...
+pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// ...and at most, each failure doubling it: a fleet of 100 nodes asks 50 to 100 times a second.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Least time between two writes of the configuration in force to the disk: 100,000 routes are 100 MB, and a fleet's
+/// changes may come without end.
+pub const SAVE_PAUSE: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::backends::FileBackend;
+use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{Builder, Database, Durability, ReadableDatabase, TableError, WriteTransaction};
 
 use super::fault::{Fault, damaged_by_panic};
@@ -182,19 +182,35 @@ fn create(path: &Path) -> Result<Database, Fault> {
         .open(&draft)
         .map_err(|error| io_error(&draft, &error))?;
     let database = builder().create_with_backend(FileBackend::new(file)?)?;
-    let txn = begin_write(&database)?;
-    {
-        let mut tables = Tables::open(&txn)?;
-        tables.meta.insert(META_LAYOUT, LAYOUT)?;
-        Counters { revision: 0, compacted: 0, history_bytes: 0 }.write(&mut tables.meta)?;
-    }
-    txn.commit()?;
+    begin(&database)?;
     fs::rename(&draft, path).map_err(|error| io_error(path, &error))?;
     let directory =
         path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The name is durable with the directory, not with the file.
     File::open(directory).and_then(|open| open.sync_all()).map_err(|error| io_error(directory, &error))?;
     Ok(database)
+}
+
+/// A store that lives as long as the process.
+pub(crate) fn in_memory(name: &Path) -> Result<Database, StoreError> {
+    let make = || -> Result<Database, Fault> {
+        let database = builder().create_with_backend(InMemoryBackend::new())?;
+        begin(&database)?;
+        Ok(database)
+    };
+    make().map_err(|fault| fault.at(name))
+}
+
+/// Writes what makes an empty database an empty store.
+fn begin(database: &Database) -> Result<(), Fault> {
+    let txn = begin_write(database)?;
+    {
+        let mut tables = Tables::open(&txn)?;
+        tables.meta.insert(META_LAYOUT, LAYOUT)?;
+        Counters { revision: 0, compacted: 0, history_bytes: 0 }.write(&mut tables.meta)?;
+    }
+    txn.commit()?;
+    Ok(())
 }
 
 fn io_error(path: &Path, error: &io::Error) -> StoreError {

@@ -15,6 +15,7 @@ mod tests;
 mod trial;
 mod writer;
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::limits::{HISTORY_BYTES, HISTORY_PAGE_MAX, HISTORY_REVISIONS, QUEUE_MAX, SWEEP_INTERVAL};
 use crate::txn::check_key;
 use crate::{
-    BoxFuture, Clock, Entry, Listing, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnOutcome, Watch,
+    BoxFuture, Clock, Entry, Listing, Op, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnOutcome,
+    Watch,
 };
 use apply::Retention;
 use follow::Follow;
@@ -82,6 +84,19 @@ impl Embedded {
     /// [`StoreError::Io`]; the file is then as it was.
     pub fn open(config: EmbeddedConfig) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared::open(&config.path)?);
+        Self::start(shared, config)
+    }
+
+    /// A store that lives as long as the process, empty at first. The path stands for it in messages.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where no thread can be had.
+    pub fn in_memory(config: EmbeddedConfig) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared::in_memory(&config.path)?);
+        Self::start(shared, config)
+    }
+
+    fn start(shared: Arc<Shared>, config: EmbeddedConfig) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel();
         let writer = Writer {
             shared: Arc::clone(&shared),
@@ -106,6 +121,43 @@ impl Embedded {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.shared.path()
+    }
+
+    /// Makes `entries` all that the store holds, in one revision however many there are; without one where they are
+    /// what it holds. Answers the revision that has them.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a key or value that no store takes, and those of a transaction.
+    pub async fn replace(
+        &self,
+        entries: BTreeMap<String, Arc<[u8]>>,
+        actor: Option<&str>,
+    ) -> Result<u64, StoreError> {
+        let held = self.list("").await?;
+        let mut then = Vec::new();
+        for entry in &held.entries {
+            if !entries.contains_key(&*entry.key) {
+                then.push(Op::Delete { key: entry.key.to_string() });
+            }
+        }
+        let held: HashMap<&str, &Arc<[u8]>> =
+            held.entries.iter().map(|entry| (&*entry.key, &entry.value)).collect();
+        for (key, value) in entries {
+            if held.get(key.as_str()) == Some(&&value) {
+                continue;
+            }
+            let op = Op::Put { key, value, ttl: None };
+            // Each by itself: the limits of a transaction are etcd's, and this one is none of a client.
+            Txn { then: vec![op.clone()], ..Txn::default() }.check()?;
+            then.push(op);
+        }
+        let txn = Txn { when: Vec::new(), then, actor: actor.map(str::to_owned) };
+        match self.submit(Work::Txn(txn)).await? {
+            TxnOutcome::Committed(committed) => Ok(committed.revision),
+            TxnOutcome::Refused { .. } => {
+                Err(StoreError::Unavailable("a transaction without preconditions was refused".to_owned()))
+            }
+        }
     }
 
     async fn submit(&self, work: Work) -> Result<TxnOutcome, StoreError> {

@@ -17,7 +17,8 @@ pub(crate) struct Shared {
     /// Dropped before the lock. `None` while a failed file could not be opened again.
     database: RwLock<Option<Database>>,
     newest: watch::Sender<u64>,
-    _lock: Lock,
+    /// `None` for a store in memory.
+    lock: Option<Lock>,
 }
 
 impl Shared {
@@ -29,11 +30,17 @@ impl Shared {
             path: path.to_owned(),
             database: RwLock::new(Some(database)),
             newest: watch::Sender::new(0),
-            _lock: lock,
+            lock: Some(lock),
         };
         let revision = shared.read(|txn| read::newest(&txn)).map_err(|fault| fault.at(path))?;
         shared.announce(revision);
         Ok(shared)
+    }
+
+    /// Makes an empty store in memory. `name` stands for it in messages.
+    pub(crate) fn in_memory(name: &Path) -> Result<Self, StoreError> {
+        let database = RwLock::new(Some(file::in_memory(name)?));
+        Ok(Self { path: name.to_owned(), database, newest: watch::Sender::new(0), lock: None })
     }
 
     /// The store's file.
@@ -91,6 +98,9 @@ impl Shared {
 
     /// Closes the file and opens it anew; it never creates one, which would hide that it has gone.
     pub(crate) fn reopen(&self) -> Result<(), StoreError> {
+        if self.lock.is_none() {
+            return Err(StoreError::Unavailable(format!("{} has failed", self.path.display())));
+        }
         let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
         // First closed, then opened: redb's own lock allows the file once.
         *slot = None;

@@ -1,0 +1,231 @@
+//! Staying up when the centre is down: what was loaded last is kept on disk, and a watch that ends begins anew.
+//!
+//! Made for the one that follows a configuration. Who writes, or wants to know what is so now, asks the centre itself.
+
+mod disk;
+mod keeper;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::watch::{Receiver, Sender};
+use tokio::time::timeout;
+
+use crate::limits::FIRST_ANSWER;
+use crate::{
+    BoxFuture, Clock, Entry, Listing, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnOutcome, Watch,
+};
+use disk::{Disk, Saved};
+use keeper::Keeper;
+use watch::Persistent;
+
+/// How things stand with the centre.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// Nothing has been loaded; why, where it was tried.
+    Starting(Option<String>),
+    /// Every change is taken in as it happens.
+    Following,
+    /// The centre is away; what was loaded from it is in force.
+    Lost {
+        /// Since when, in milliseconds since 1970.
+        since_unix_ms: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The centre has not been reached since the start; what was in force before is in force again.
+    Stale {
+        /// When it was saved, in milliseconds since 1970.
+        saved_unix_ms: u64,
+        /// Its revision.
+        revision: u64,
+        /// Why the centre isn't reached.
+        reason: String,
+    },
+}
+
+/// A store whose configuration outlives it.
+pub struct Cached {
+    centre: Arc<Centre>,
+    stale: AtomicBool,
+    loaded: AtomicBool,
+    saving: OnceLock<()>,
+}
+
+/// The store behind, and what is known of it.
+pub(crate) struct Centre {
+    inner: Arc<dyn Store>,
+    keeper: Arc<Keeper>,
+    health: Sender<Health>,
+}
+
+impl Cached {
+    /// Keeps what `inner` holds in the file at `path`. `source` says where it comes from: what another source left
+    /// there is not used.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Store>, path: PathBuf, source: String) -> Self {
+        let keeper = Arc::new(Keeper::new(Disk::new(path, source)));
+        let health = Sender::new(Health::Starting(None));
+        Self {
+            centre: Arc::new(Centre { inner, keeper, health }),
+            stale: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+            saving: OnceLock::new(),
+        }
+    }
+
+    /// How things stand, now and later.
+    #[must_use]
+    pub fn health(&self) -> Receiver<Health> {
+        self.centre.health.subscribe()
+    }
+
+    /// Whether there is a configuration on disk to start from.
+    #[must_use]
+    pub fn has_saved(&self) -> bool {
+        self.centre.keeper.disk().path().is_file()
+    }
+
+    /// Writes to the disk what has not been written yet.
+    pub fn flush(&self) {
+        self.centre.keeper.save();
+    }
+
+    async fn load(&self) -> Result<Listing, StoreError> {
+        let saved = if self.loaded.load(Ordering::Relaxed) { None } else { self.saved().await };
+        let ask = self.centre.inner.list("");
+        // Only who has something to go on with is in a hurry.
+        let answer = match &saved {
+            None => ask.await,
+            Some(_) => timeout(FIRST_ANSWER, ask).await.unwrap_or_else(|_| {
+                Err(StoreError::Unavailable(format!("no answer in {} s", FIRST_ANSWER.as_secs())))
+            }),
+        };
+        match (answer, saved) {
+            (Ok(listing), _) => {
+                self.stale.store(false, Ordering::Relaxed);
+                self.loaded.store(true, Ordering::Relaxed);
+                self.centre.keeper.load(&listing);
+                self.start_saving();
+                self.centre.set(Health::Following);
+                Ok(listing)
+            }
+            (Err(error), Some(Saved { unix_ms, listing })) => {
+                tracing::error!(
+                    revision = listing.revision,
+                    entries = listing.entries.len(),
+                    "starting with the last configuration known: {error}"
+                );
+                self.stale.store(true, Ordering::Relaxed);
+                self.loaded.store(true, Ordering::Relaxed);
+                let (saved_unix_ms, revision) = (unix_ms, listing.revision);
+                self.centre.set(Health::Stale { saved_unix_ms, revision, reason: error.to_string() });
+                Ok(listing)
+            }
+            (Err(error), None) => {
+                self.centre.lost(&error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn saved(&self) -> Option<Saved> {
+        let disk = self.centre.keeper.disk().clone();
+        match tokio::task::spawn_blocking(move || disk.load()).await {
+            Ok(Ok(saved)) => saved,
+            Ok(Err(error)) => {
+                tracing::error!("the last configuration known is of no use: {error}");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn start_saving(&self) {
+        self.saving.get_or_init(|| drop(tokio::spawn(Arc::clone(&self.centre.keeper).run())));
+    }
+}
+
+impl Centre {
+    fn set(&self, health: Health) {
+        self.health.send_if_modified(|current| {
+            if matches!((&health, &*current), (Health::Following, Health::Lost { .. } | Health::Stale { .. }))
+            {
+                tracing::warn!("the configuration centre is back; every change is taken in again");
+            }
+            let changed = *current != health;
+            *current = health;
+            changed
+        });
+    }
+
+    /// Notes that the centre is away; the first time it is said aloud.
+    fn lost(&self, error: &StoreError) {
+        let reason = error.to_string();
+        let next = match &*self.health.borrow() {
+            Health::Starting(_) => Health::Starting(Some(reason)),
+            Health::Following => {
+                tracing::error!("lost the configuration centre, going on with what was loaded: {reason}");
+                Health::Lost { since_unix_ms: SystemClock.unix_ms(), reason }
+            }
+            Health::Lost { since_unix_ms, .. } => Health::Lost { since_unix_ms: *since_unix_ms, reason },
+            Health::Stale { saved_unix_ms, revision, .. } => {
+                Health::Stale { saved_unix_ms: *saved_unix_ms, revision: *revision, reason }
+            }
+        };
+        self.set(next);
+    }
+}
+
+impl Store for Cached {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        self.centre.inner.get(key)
+    }
+
+    /// The whole configuration, from the disk if need be; a part of it from the centre alone.
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        if prefix.is_empty() { Box::pin(self.load()) } else { self.centre.inner.list(prefix) }
+    }
+
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, StoreError>> {
+        self.centre.inner.txn(txn)
+    }
+
+    /// A watch that waits for the centre as long as it takes.
+    fn watch(&self, from: u64) -> BoxFuture<'_, Result<Box<dyn Watch>, StoreError>> {
+        let stale = self.stale.load(Ordering::Relaxed);
+        let watch = Persistent::new(Arc::clone(&self.centre), from, stale);
+        Box::pin(std::future::ready(Ok(Box::new(watch) as Box<dyn Watch>)))
+    }
+
+    fn history(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<RevisionRecord>, StoreError>> {
+        self.centre.inner.history(before, limit)
+    }
+
+    fn value_at<'a>(
+        &'a self,
+        key: &'a str,
+        revision: u64,
+    ) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        self.centre.inner.value_at(key, revision)
+    }
+
+    fn compact(&self, revision: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.centre.inner.compact(revision)
+    }
+}
+
+impl fmt::Debug for Cached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cached").field("health", &*self.centre.health.borrow()).finish_non_exhaustive()
+    }
+}

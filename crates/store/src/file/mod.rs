@@ -1,0 +1,247 @@
+//! The standalone file: `apisix.yaml` or `apisix.json`, followed as it changes.
+//!
+//! What the file says is held by a store in memory, so that listings, watches and history are what they are elsewhere.
+//! A file that can't be used changes nothing.
+
+mod document;
+mod place;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::watch;
+
+use crate::{
+    BoxFuture, Embedded, EmbeddedConfig, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome,
+    Watch,
+};
+pub use document::{Document, Format, Mistake, PluginName};
+pub use place::Place;
+
+/// How often the file is looked at. A look is one `stat`; notifications by the kernel miss what network file systems
+/// and Kubernetes' symbolic links do.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// No file is larger: 100,000 routes of 600 bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Where variables come from.
+pub type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// A configuration in a file.
+pub struct File {
+    path: PathBuf,
+    format: Format,
+    lookup: Lookup,
+    memory: Embedded,
+    state: Mutex<State>,
+    plugins: watch::Sender<Option<Vec<PluginName>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the file looked like when it was last read.
+    seen: Option<Seen>,
+    /// What it said when it was last usable.
+    document: Option<Arc<Document>>,
+    /// Why it is not in force as it stands.
+    error: Option<String>,
+}
+
+/// What tells one version of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
+}
+
+impl File {
+    /// The file at `path`, which is read when [`reload`](Self::reload) is first called.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where no thread can be had.
+    pub fn new(path: impl Into<PathBuf>, format: Format, lookup: Lookup) -> Result<Self, StoreError> {
+        let path = path.into();
+        let memory = Embedded::in_memory(EmbeddedConfig::new(&path))?;
+        Ok(Self { path, format, lookup, memory, state: Mutex::default(), plugins: watch::Sender::new(None) })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the document's `plugins` say, now and later.
+    #[must_use]
+    pub fn plugins(&self) -> watch::Receiver<Option<Vec<PluginName>>> {
+        self.plugins.subscribe()
+    }
+
+    /// Why the file as it stands is not in force; `None` where it is.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        self.state().error.clone()
+    }
+
+    /// Where a resource stands, as `FILE:LINE:COLUMN`.
+    #[must_use]
+    pub fn place(&self, key: &str) -> Option<String> {
+        let document = self.state().document.clone()?;
+        Some(format!("{}:{}", self.path.display(), document.places.get(key)?))
+    }
+
+    /// Reads the file and puts it in force, where it is another than before. Whether it was.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] with file, line and column where it can't be used; what was in force stays.
+    pub async fn reload(&self) -> Result<bool, StoreError> {
+        let seen = self.look();
+        if seen.is_some() && self.state().seen == seen {
+            return Ok(false);
+        }
+        let put = self.put_in_force().await;
+        let mut state = self.state();
+        // Also where it is refused: it is not read again until it changes.
+        state.seen = seen;
+        match put {
+            Ok(document) => {
+                state.error = None;
+                state.document = Some(Arc::new(document));
+                Ok(true)
+            }
+            Err(error) => {
+                let said = error.to_string();
+                let known = state.error.as_ref() == Some(&said);
+                state.error = Some(said);
+                if known { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Follows the file for ever.
+    pub async fn follow(&self) {
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            match self.reload().await {
+                Ok(false) => {}
+                Ok(true) => tracing::warn!(path = %self.path.display(), "the configuration was read again"),
+                Err(error) => tracing::error!("{error}; what was in force stays"),
+            }
+        }
+    }
+
+    async fn put_in_force(&self) -> Result<Document, StoreError> {
+        let (path, format, lookup) = (self.path.clone(), self.format, Arc::clone(&self.lookup));
+        let read = tokio::task::spawn_blocking(move || {
+            let refuse = |mistake: Mistake| StoreError::Invalid(told(&path, &mistake));
+            let text = text(&path).map_err(|message| refuse(Mistake { at: None, message }))?;
+            Document::read(&text, format, &*lookup).map_err(refuse)
+        });
+        let document = read.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        for mistake in &document.warnings {
+            tracing::error!("{}", told(&self.path, mistake));
+        }
+        // Plugins first: resources may need them.
+        self.plugins.send_if_modified(|plugins| {
+            let changed = *plugins != document.plugins;
+            plugins.clone_from(&document.plugins);
+            changed
+        });
+        self.memory.replace(document.entries.clone(), None).await?;
+        Ok(document)
+    }
+
+    fn look(&self) -> Option<Seen> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::metadata(&self.path).ok()?;
+        let modified = metadata.modified().ok();
+        Some(Seen { modified, length: metadata.len(), inode: metadata.ino() })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store in memory, or why there is nothing in it.
+    fn loaded(&self) -> Result<&Embedded, StoreError> {
+        let state = self.state();
+        match (&state.document, &state.error) {
+            (Some(_), _) => Ok(&self.memory),
+            (None, Some(error)) => Err(StoreError::Unavailable(error.clone())),
+            (None, None) => Err(StoreError::Unavailable(format!("{} is not read yet", self.path.display()))),
+        }
+    }
+}
+
+impl Store for File {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(async move { self.loaded()?.get(key).await })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move { self.loaded()?.list(prefix).await })
+    }
+
+    /// In memory alone: the file is the operator's. It lasts until the file says otherwise.
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, StoreError>> {
+        Box::pin(async move { self.loaded()?.txn(txn).await })
+    }
+
+    fn watch(&self, from: u64) -> BoxFuture<'_, Result<Box<dyn Watch>, StoreError>> {
+        Box::pin(async move { self.loaded()?.watch(from).await })
+    }
+
+    fn history(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<RevisionRecord>, StoreError>> {
+        Box::pin(async move { self.loaded()?.history(before, limit).await })
+    }
+
+    fn value_at<'a>(
+        &'a self,
+        key: &'a str,
+        revision: u64,
+    ) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(async move { self.loaded()?.value_at(key, revision).await })
+    }
+
+    fn compact(&self, revision: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.loaded()?.compact(revision).await })
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// `FILE:LINE:COLUMN: message`
+fn told(path: &Path, mistake: &Mistake) -> String {
+    match mistake.at {
+        Some(at) => format!("{}:{at}: {}", path.display(), mistake.message),
+        None => format!("{}: {}", path.display(), mistake.message),
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    use std::io::Read;
+    let file = std::fs::File::open(path).map_err(|error| format!("the file can't be read: {error}"))?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("the file can't be read: {error}"))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("the file is larger than {FILE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}
