@@ -27,25 +27,19 @@ const VERSION_SUFFIX: &str = "_conf_version";
 pub(crate) async fn validate(admin: &Admin, request: &AdminRequest, args: &Args) -> Answer {
     let config = read(admin, request)?;
     let mut findings = Findings { strict: Manner::of(request, args).strict, ..Findings::default() };
-    for (name, value) in &config {
-        if let Some(collection) = name.strip_suffix(VERSION_SUFFIX) {
-            if !value.is_number() {
-                let error = format!("{name} must be a number, got {}", type_name(value));
-                findings.errors.push(json!({ "resource_type": collection, "error": error }));
-            }
-            continue;
-        }
-        match Kind::from_collection(name).filter(|kind| kind.parent().is_none()) {
-            Some(kind) => findings.collection(admin, kind, value).await?,
-            // The list of plugins to load is not the Admin API's to check.
-            None if name == "plugins" => {}
-            None => findings.unknown.push(format!("/{name}")),
-        }
-    }
+    findings.look(admin, &config).await?;
     findings.answer()
 }
 
-fn read(admin: &Admin, request: &AdminRequest) -> Result<Map<String, Value>, AdminResponse> {
+/// Everything that is wrong with a whole configuration, each as the answer has it.
+pub(crate) async fn errors(admin: &Admin, config: &Map<String, Value>) -> Result<Vec<Value>, AdminResponse> {
+    let mut findings = Findings::default();
+    findings.look(admin, config).await?;
+    Ok(findings.errors)
+}
+
+/// The configuration of a request.
+pub(crate) fn read(admin: &Admin, request: &AdminRequest) -> Result<Map<String, Value>, AdminResponse> {
     let refuse = |why: &str| AdminResponse::error(400, format!("invalid request body: {why}"));
     let body = raw_body(admin, request)?.ok_or_else(|| refuse("empty request body"))?;
     let config = if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
@@ -72,6 +66,25 @@ struct Findings {
 }
 
 impl Findings {
+    async fn look(&mut self, admin: &Admin, config: &Map<String, Value>) -> Result<(), AdminResponse> {
+        for (name, value) in config {
+            if let Some(collection) = name.strip_suffix(VERSION_SUFFIX) {
+                if !value.is_number() {
+                    let error = format!("{name} must be a number, got {}", type_name(value));
+                    self.errors.push(json!({ "resource_type": collection, "error": error }));
+                }
+                continue;
+            }
+            match Kind::from_collection(name).filter(|kind| kind.parent().is_none()) {
+                Some(kind) => self.collection(admin, kind, value).await?,
+                // The list of plugins to load is not the Admin API's to check.
+                None if name == "plugins" => {}
+                None => self.unknown.push(format!("/{name}")),
+            }
+        }
+        Ok(())
+    }
+
     async fn collection(&mut self, admin: &Admin, kind: Kind, items: &Value) -> Result<(), AdminResponse> {
         let collection = kind.collection();
         // Lua writes an empty array as an empty object.

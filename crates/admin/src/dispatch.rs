@@ -5,7 +5,7 @@ use crate::manner::Manner;
 use crate::respond::Answer;
 use crate::target::Target;
 use crate::{
-    Admin, AdminRequest, AdminResponse, auth, batch, delete, json::parse, list, patch, schema_routes, write,
+    Admin, AdminRequest, AdminResponse, auth, batch, delete, fleet, json::parse, list, patch, schema_routes, standalone, write,
 };
 use model::Kind;
 use serde_json::{Value, json};
@@ -43,8 +43,11 @@ pub(crate) async fn answer(admin: &Admin, request: &AdminRequest) -> AdminRespon
             .with("Access-Control-Allow-Credentials", "true")
             .with("Content-Type", "text/plain");
     }
-    let answer = route(admin, request).await.unwrap_or_else(|refusal| refusal);
-    let answer = answer.with("Content-Type", "application/json");
+    let answer = fleet::waiting(admin, request, route(admin, request)).await;
+    let mut answer = answer.unwrap_or_else(|refusal| refusal);
+    if answer.headers.iter().all(|(name, _)| *name != "Content-Type") {
+        answer = answer.with("Content-Type", "application/json");
+    }
     if !cors {
         return answer;
     }
@@ -70,10 +73,16 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         // A probe for whether there is an Admin API, which needs no key.
         ("HEAD", []) => return Ok(AdminResponse::empty(200)),
         (_, []) => return Err(not_found()),
+        ("HEAD", ["configs"]) if admin.standalone.is_some() => {}
         _ if !known => return Err(not_found()),
         _ => {}
     }
     let actor = auth::check_key(&admin.settings, request, &args)?;
+    if let Some(standalone) = &admin.standalone
+        && let answer @ Some(_) = standalone::route(admin, standalone, request, &rest).await
+    {
+        return answer.unwrap_or_else(|| Err(not_found()));
+    }
     match (method, rest.as_slice()) {
         ("POST", ["configs", "validate"]) => batch::validate(admin, request, &args).await,
         ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),

@@ -18,6 +18,7 @@ mod current;
 mod delete;
 mod dispatch;
 mod duplicates;
+mod fleet;
 mod identity;
 mod json;
 mod list;
@@ -35,6 +36,7 @@ mod sealing;
 mod server;
 mod settings;
 mod shape;
+mod standalone;
 mod stream_checks;
 mod target;
 mod write;
@@ -44,10 +46,12 @@ pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;
 pub use server::serve;
+pub use standalone::Standalone;
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
 
 use std::sync::Arc;
 use store::Store;
+use store::etcd::Fleet;
 use tokio::sync::{RwLock, watch};
 
 /// The Admin API.
@@ -63,6 +67,10 @@ pub struct Admin {
     /// commit; what may break one (a deletion, a global rule's conflict) holds it alone. Writes thus still meet in
     /// one commit of the store.
     references: Arc<RwLock<()>>,
+    /// The document that stands for the store, where there is one.
+    standalone: Option<Arc<Standalone>>,
+    /// The nodes that share the store, where there may be others.
+    fleet: Option<Arc<dyn Fleet>>,
 }
 
 impl Admin {
@@ -74,7 +82,8 @@ impl Admin {
         settings: AdminSettings,
         applied: watch::Receiver<u64>,
     ) -> Self {
-        Self { store, registry, settings, sealing: None, applied, references: Arc::default() }
+        let (references, standalone, fleet) = (Arc::default(), None, None);
+        Self { store, registry, settings, sealing: None, applied, references, standalone, fleet }
     }
 
     /// The same Admin API with other plugins and settings.
@@ -82,7 +91,22 @@ impl Admin {
     pub fn with(&self, registry: Arc<plugin::Registry>, settings: AdminSettings) -> Self {
         let (store, applied) = (Arc::clone(&self.store), self.applied.clone());
         let (sealing, references) = (self.sealing.clone(), Arc::clone(&self.references));
-        Self { store, registry, settings, sealing, applied, references }
+        let (standalone, fleet) = (self.standalone.clone(), self.fleet.clone());
+        Self { store, registry, settings, sealing, applied, references, standalone, fleet }
+    }
+
+    /// The same with the configuration as one document: there are no single resources then.
+    #[must_use]
+    pub fn with_standalone(mut self, standalone: Option<Arc<Standalone>>) -> Self {
+        self.standalone = standalone;
+        self
+    }
+
+    /// The same on a store that is shared: `wait=all` waits for every node.
+    #[must_use]
+    pub fn with_fleet(mut self, fleet: Option<Arc<dyn Fleet>>) -> Self {
+        self.fleet = fleet;
+        self
     }
 
     /// How it was set up.
@@ -98,6 +122,7 @@ impl Admin {
 
     /// Waits until the workers have `revision`, for a bounded time.
     async fn wait_applied(&self, revision: u64) {
+        fleet::written(revision);
         let mut applied = self.applied.clone();
         let reached =
             tokio::time::timeout(self.settings.apply_wait, applied.wait_for(|applied| *applied >= revision))

@@ -1,5 +1,6 @@
 //! What each part of the gateway is told, taken from the settings.
 
+use crate::config::centre::{Provider, Role as Plane};
 use crate::config::settings::{self, AdminRole, AdminVersion, Escape, RouterKind, Settings, TrustedFile};
 use crate::cores;
 use crate::launch::Launch;
@@ -25,7 +26,10 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
     let pool = &http.upstream;
     let version = if proxy.server_tokens { concat!("/", env!("CARGO_PKG_VERSION")) } else { "" };
     EngineConfig {
-        listen: listen(&proxy.listen, false).chain(listen(&settings.tls.listen, true)).collect(),
+        listen: match settings.role {
+            Plane::ControlPlane => Vec::new(),
+            _ => listen(&proxy.listen, false).chain(listen(&settings.tls.listen, true)).collect(),
+        },
         workers: workers(settings),
         worker_connections: settings.process.worker_connections,
         client: ClientLimits {
@@ -99,7 +103,7 @@ pub fn explain(settings: &Settings) -> admin::control::Setting {
 }
 
 /// The Admin API's configuration.
-pub fn admin(settings: &settings::Admin) -> AdminSettings {
+pub fn admin(all: &Settings, settings: &settings::Admin) -> AdminSettings {
     let key = |key: &settings::AdminKey| AdminKey {
         name: key.name.clone(),
         key: key.key.clone(),
@@ -118,6 +122,10 @@ pub fn admin(settings: &settings::Admin) -> AdminSettings {
         },
         cors: settings.cors,
         streams: settings.streams,
+        prefix: match &all.provider {
+            Provider::Etcd(etcd) => etcd.prefix.clone(),
+            _ => AdminSettings::default().prefix,
+        },
         ..AdminSettings::default()
     }
 }

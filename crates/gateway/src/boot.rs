@@ -4,9 +4,12 @@
 //! start is refused as a whole and nothing is half-started.
 
 use crate::assemble;
+use crate::centre::{self, Centre};
 use crate::config::Settings;
 use crate::daemon::Announcement;
 use crate::encryption;
+use crate::key_file;
+use crate::launch::Launch;
 use crate::plan::Plan;
 use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
@@ -19,21 +22,21 @@ use engine::{Bound, Engine, Mount};
 use observe::Metrics;
 use secrets::Secrets;
 use snapshot::{Builder, FollowStatus, Published, Rebuild, Snapshot};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Embedded, EmbeddedConfig, Store};
+use store::Health;
+use store::etcd::{Fleet, Member};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
 /// How long the first configuration may take to load: 100,000 routes take about a second.
 const FIRST_LOAD: Duration = Duration::from_secs(120);
 
+/// The file in the data directory that tells this node from the others of its fleet.
+const NODE_ID_FILE: &str = "node.id";
+
 /// How much the control plane's threads stand back: 5 of 19 is a third of a worker's share where both want a core.
 const CONTROL_NICE: i32 = 5;
-
-/// The store's file in the data directory.
-const STORE_FILE: &str = "store.redb";
 
 /// Runs the gateway. Returns when it has ended; an error means that it did not start or broke down.
 ///
@@ -42,26 +45,33 @@ const STORE_FILE: &str = "store.redb";
 ///
 /// # Errors
 /// Whatever kept it from starting.
-pub fn run(settings: Settings, started: Started, ready: Announcement) -> anyhow::Result<()> {
+pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> anyhow::Result<()> {
     let control = runtime("control")?;
+    let centre = Centre::open(&settings, &started.launch, control.handle())?;
+    centre::lay_over(&mut settings, centre.file.as_deref());
     let plan = Plan::make(&settings, &started.launch, None)?;
-    let parts = Parts::make(&settings, &plan, started.launch.data_dir.join(STORE_FILE))?;
+    let parts = Parts::make(&settings, &plan, centre);
     let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
     let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {
-        let (store, registry) = (Arc::clone(&parts.store), Arc::clone(&plan.registry));
-        let admin = Admin::new(store, registry, assemble::admin(admin), parts.published.applied());
-        Arc::new(CurrentAdmin::new(Arc::new(admin.with_sealing(Arc::clone(&sealing)))))
+        let (store, registry) = (Arc::clone(&parts.centre.store), Arc::clone(&plan.registry));
+        let admin = Admin::new(store, registry, assemble::admin(&settings, admin), parts.published.applied())
+            .with_sealing(Arc::clone(&sealing))
+            .with_standalone(parts.centre.standalone.clone())
+            .with_fleet(parts.centre.etcd.clone().map(|etcd| Arc::new(etcd) as Arc<dyn Fleet>));
+        Arc::new(CurrentAdmin::new(Arc::new(admin)))
     });
     let (rebuilds, orders) = mpsc::channel(1);
     let mount = mount(&settings, admin.as_ref(), control.handle());
     let metrics = Arc::clone(&parts.metrics);
     let api = settings.control.map(|_| Arc::new(parts.control_api(&plan, &settings)));
+    let file = parts.centre.file.clone();
     let mut running =
-        Running { started, settings, plan, metrics, admin, control: api, mount, seed: seed(), rebuilds };
+        Running { started, settings, plan, metrics, admin, control: api, mount, seed: seed(), rebuilds, file };
     let bound = Bound::new(running.engine_config())?;
     let (stop, stopped) = watch::channel(());
-    control.block_on(serve_control(&running, &parts, stopped))?;
+    control.block_on(serve_control(&running, &parts, stopped.clone()))?;
+    parts.centre.attend(control.handle(), &parts.metrics);
     let builder_runtime = parts.follow(&running.plan, &control, orders, secrets)?;
     let engine = bound.start(&engine::Context {
         published: Arc::clone(&parts.published),
@@ -70,19 +80,21 @@ pub fn run(settings: Settings, started: Started, ready: Announcement) -> anyhow:
     for index in 0..assemble::workers(&running.settings) {
         parts.readiness.mark(index);
     }
+    parts.join_fleet(&running.started.launch, control.handle(), stopped)?;
     ready.ready()?;
     tracing::warn!(version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
     control.block_on(until_told(&mut running, engine))?;
     // Admin requests at hand are answered before the store closes.
     drop(stop);
     builder_runtime.shutdown_timeout(Duration::from_secs(1));
+    parts.centre.flush();
     control.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
 
 /// What the parts of the gateway have in common, and what stays as it is until the process ends.
 struct Parts {
-    store: Arc<dyn Store>,
+    centre: Centre,
     metrics: Arc<Metrics>,
     published: Arc<Published>,
     status: Arc<FollowStatus>,
@@ -90,22 +102,23 @@ struct Parts {
 }
 
 impl Parts {
-    fn make(settings: &Settings, plan: &Plan, store: PathBuf) -> anyhow::Result<Self> {
+    fn make(settings: &Settings, plan: &Plan, centre: Centre) -> Self {
         let metrics = Arc::new(Metrics::new(&assemble::metrics(settings)));
         plan.registry.shared.insert(Arc::clone(&metrics));
         let router = router::Router::new(plan.build.router);
         let first = Snapshot { router, ..Snapshot::default() };
-        Ok(Self {
-            store: Arc::new(Embedded::open(EmbeddedConfig::new(store))?),
+        let readiness = Readiness::new(assemble::workers(settings)).with_centre(centre.health());
+        Self {
+            centre,
             metrics,
             published: Arc::new(Published::new(Arc::new(first))),
             status: Arc::default(),
-            readiness: Readiness::new(assemble::workers(settings)),
-        })
+            readiness,
+        }
     }
 
     fn control_api(&self, plan: &Plan, settings: &Settings) -> Control {
-        let (store, published) = (Arc::clone(&self.store), Arc::clone(&self.published));
+        let (store, published) = (Arc::clone(&self.centre.store), Arc::clone(&self.published));
         let setting = assemble::explain(settings);
         Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(NoHealth))
     }
@@ -124,7 +137,7 @@ impl Parts {
         let mut applied = self.published.applied();
         applied.mark_unchanged();
         runtime.spawn(snapshot::follow(
-            Arc::clone(&self.store),
+            Arc::clone(&self.centre.followed),
             builder,
             Arc::clone(&self.published),
             Arc::clone(&self.status),
@@ -132,9 +145,33 @@ impl Parts {
         ));
         let loaded = control.block_on(async { tokio::time::timeout(FIRST_LOAD, applied.changed()).await });
         loaded.map_err(|_| {
-            anyhow!("the configuration could not be loaded within {} s", FIRST_LOAD.as_secs())
+            let why = match self.centre.health().map(|health| health.borrow().clone()) {
+                Some(Health::Starting(Some(why))) => format!(": {why}"),
+                _ => String::new(),
+            };
+            anyhow!("the configuration could not be loaded within {} s{why}", FIRST_LOAD.as_secs())
         })??;
         Ok(runtime)
+    }
+
+    /// Tells the fleet how far this node is, from now until it stops.
+    fn join_fleet(
+        &self,
+        launch: &Launch,
+        control: &Handle,
+        mut stopped: watch::Receiver<()>,
+    ) -> anyhow::Result<()> {
+        let Some(etcd) = self.centre.etcd.clone() else { return Ok(()) };
+        let member = Member {
+            id: key_file::read_or_make(launch.data_dir.join(NODE_ID_FILE), "the node's id")?.key,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: 0,
+        };
+        let applied = self.published.applied();
+        let stop = async move { while stopped.changed().await.is_ok() {} };
+        control.spawn(async move { etcd.attend(member, applied, stop).await });
+        Ok(())
     }
 }
 
@@ -207,8 +244,14 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
 /// Runs until a signal ends the gateway.
 async fn until_told(running: &mut Running, engine: Engine) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("signals can't be received")?;
+    let mut plugins = running.file.as_ref().map(|file| file.plugins());
     let how = loop {
-        match signals.next().await {
+        let event = tokio::select! {
+            event = signals.next() => event,
+            // The standalone file names other plugins.
+            () = changed(&mut plugins) => Event::Reload,
+        };
+        match event {
             // What is refused is in the log, and the gateway runs on.
             Event::Reload => drop(running.reload(&engine).await),
             Event::ReopenLogs => running.reopen_logs(),
@@ -229,6 +272,16 @@ async fn until_told(running: &mut Running, engine: Engine) -> anyhow::Result<()>
         () = ended(&mut signals) => std::process::exit(0),
     }
     Ok(())
+}
+
+/// Waits for another value; for ever where there is none to come.
+async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
+    if let Some(value) = value
+        && value.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 async fn ended(signals: &mut Signals) {

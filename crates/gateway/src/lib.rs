@@ -6,6 +6,7 @@
 pub mod admin_key;
 pub mod assemble;
 pub mod boot;
+pub mod centre;
 pub mod cli;
 pub mod command;
 pub mod config;

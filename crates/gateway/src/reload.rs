@@ -5,6 +5,7 @@
 
 use crate::admin_key;
 use crate::assemble;
+use crate::centre;
 use crate::config::Settings;
 use crate::launch::Launch;
 use crate::limits;
@@ -49,6 +50,8 @@ pub struct Running {
     pub seed: u64,
     /// Where new snapshots are ordered.
     pub rebuilds: mpsc::Sender<Rebuild>,
+    /// The standalone file, where there is one.
+    pub file: Option<Arc<store::File>>,
 }
 
 impl Running {
@@ -106,6 +109,7 @@ impl Running {
         if let Some(generated) = admin_key::ensure(&mut settings, &launch.data_dir)?.filter(|key| key.new) {
             tracing::warn!("an Admin API key was made; it is in {}", generated.path.display());
         }
+        centre::lay_over(&mut settings, self.file.as_deref());
         let plan = Plan::make(&settings, launch, Some(&self.plan))?;
         Ok((settings, waiting, plan))
     }
@@ -124,9 +128,9 @@ impl Running {
             tracing::error!("{error:#}");
         }
         // After the snapshot: what the Admin API accepts, the workers know.
-        if let (Some(current), Some(settings)) = (&self.admin, &self.settings.admin) {
+        if let (Some(current), Some(admin)) = (&self.admin, &self.settings.admin) {
             let registry = Arc::clone(&self.plan.registry);
-            current.replace(current.get().with(registry, assemble::admin(settings)));
+            current.replace(current.get().with(registry, assemble::admin(&self.settings, admin)));
         }
         if let Some(control) = &self.control {
             control.replace(Arc::clone(&self.plan.registry), assemble::explain(&self.settings));

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
+use serde_json::json;
+use store::Health;
+use tokio::sync::watch;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
@@ -13,12 +16,33 @@ use axum::response::{IntoResponse, Response};
 #[derive(Debug, Clone)]
 pub struct Readiness {
     workers: Arc<[AtomicBool]>,
+    centre: Option<watch::Receiver<Health>>,
 }
 
 impl Readiness {
     /// So many workers, none of them ready.
     pub fn new(workers: usize) -> Self {
-        Self { workers: (0..workers).map(|_| AtomicBool::new(false)).collect() }
+        Self { workers: (0..workers).map(|_| AtomicBool::new(false)).collect(), centre: None }
+    }
+
+    /// The same with a centre that the configuration comes from.
+    #[must_use]
+    pub fn with_centre(self, centre: Option<watch::Receiver<Health>>) -> Self {
+        Self { centre, ..self }
+    }
+
+    /// What is to be said of the centre; `None` where it is followed as it should be.
+    fn centre(&self) -> Option<serde_json::Value> {
+        match &*self.centre.as_ref()?.borrow() {
+            Health::Following | Health::Starting(None) => None,
+            Health::Starting(Some(reason)) => Some(json!({ "state": "starting", "reason": reason })),
+            Health::Lost { since_unix_ms, reason } => {
+                Some(json!({ "state": "lost", "since_unix_ms": since_unix_ms, "reason": reason }))
+            }
+            Health::Stale { saved_unix_ms, revision, reason } => Some(json!({
+                "state": "stale", "saved_unix_ms": saved_unix_ms, "revision": revision, "reason": reason,
+            })),
+        }
     }
 
     /// Worker `index`, counted from 0, has received configuration. An index beyond the workers is ignored.
@@ -43,7 +67,11 @@ pub fn answer(path: &str, readiness: &Readiness) -> (u16, String) {
         _ => return (404, body("only /status and /status/ready are here")),
     };
     match ready {
-        None => (200, r#"{"status":"ok"}"#.to_owned()),
+        // A node without its centre serves what it has; whoever asks is told.
+        None => match readiness.centre().filter(|_| path.starts_with("/status/ready")) {
+            None => (200, r#"{"status":"ok"}"#.to_owned()),
+            Some(centre) => (200, json!({ "status": "ok", "config_center": centre }).to_string()),
+        },
         Some(worker) => (503, body(&format!("worker id: {worker} has not received configuration"))),
     }
 }

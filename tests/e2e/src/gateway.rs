@@ -19,6 +19,8 @@ const STARTS_MAX: usize = 5;
 pub struct Spec {
     /// `start` or `quickstart`.
     pub command: &'static str,
+    /// A file that stands beside the configuration from the first start on: its name and text.
+    pub file: Option<(&'static str, String)>,
     /// Merged into the configuration that gives the gateway its ports, mapping by mapping.
     pub config: Value,
 }
@@ -43,7 +45,7 @@ pub struct Gateway {
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { command: "start", config: json!({}) }
+        Self { command: "start", file: None, config: json!({}) }
     }
 }
 
@@ -56,6 +58,11 @@ impl Gateway {
     /// Starts one with these keys of `config.yaml`.
     pub fn with(config: Value) -> Self {
         Self::launch(&Spec { config, ..Spec::default() })
+    }
+
+    /// Starts one with these keys of `config.yaml` and a file beside it.
+    pub fn with_file(name: &'static str, text: &str, config: Value) -> Self {
+        Self::launch(&Spec { config, file: Some((name, text.to_owned())), ..Spec::default() })
     }
 
     /// Starts one with `nginx_config.http` keys.
@@ -80,6 +87,9 @@ impl Gateway {
         let ports = free_ports::<5>();
         let [port, tls_port, admin_port, status_port, metrics_port] = ports;
         std::fs::write(dir.path().join("config.yaml"), config(spec, ports).to_string()).unwrap();
+        if let Some((name, text)) = &spec.file {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
         let process = spawn(dir.path(), spec);
         let mut gateway =
             Self { process, dir, spec: spec.clone(), port, tls_port, admin_port, status_port, metrics_port };

@@ -6,18 +6,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a harness fails its test at once, and the line says where")]
 
+mod etcd;
 mod gateway;
 mod message;
 mod network;
 mod nginx;
 mod peer;
 mod process;
+mod traffic;
 mod upstream;
 
+pub use etcd::Etcd;
 pub use gateway::{ADMIN_KEY, Gateway, Spec};
 pub use message::{Message, Pattern};
 pub use network::{Home, own_network};
 pub use nginx::Nginx;
 pub use peer::Peer;
 pub use process::{Process, binary, eventually, free_ports, program, refused};
+pub use traffic::Traffic;
 pub use upstream::{Seen, Upstream};

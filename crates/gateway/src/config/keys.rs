@@ -161,6 +161,24 @@ const KEYS: &[(&str, &[&str])] = &[
         &["role", "role_traditional", "role_control_plane", "role_data_plane", "admin", "etcd", "certs"],
     ),
     ("deployment.role_traditional", &["config_provider"]),
+    ("deployment.role_control_plane", &["config_provider"]),
+    ("deployment.role_data_plane", &["config_provider"]),
+    (
+        "deployment.etcd",
+        &[
+            "host",
+            "prefix",
+            "timeout",
+            "watch_timeout",
+            "resync_delay",
+            "health_check_timeout",
+            "startup_retry",
+            "user",
+            "password",
+            "tls",
+        ],
+    ),
+    ("deployment.etcd.tls", &["cert", "key", "verify", "sni"]),
     (
         "deployment.admin",
         &[

@@ -4,6 +4,7 @@
 //! are ([`keys`]), and then each section reads its part through [`read`]. Mistakes are collected all the way; only a
 //! syntax error ends at once.
 
+pub mod centre;
 pub mod data_encryption;
 pub mod defaults;
 pub mod env;

@@ -27,6 +27,10 @@ const ROWS: &[Row] = &[
     row("apisix.enable_resolv_search_opt", "the system's search list is used", &["true"]),
     row("apisix.lru.secret.count", "every value in use is kept", &["512"]),
     row("apisix.lru.secret.neg_count", "every failure in use is kept", &["512"]),
+    row("deployment.etcd.watch_timeout", NO_WATCH_TIMEOUT, &["50"]),
+    row("deployment.etcd.resync_delay", NO_WATCH_TIMEOUT, &["5"]),
+    row("deployment.etcd.health_check_timeout", NO_WATCH_TIMEOUT, &["10"]),
+    row("deployment.etcd.startup_retry", "a start waits for etcd, or goes on with what the disk has", &["2"]),
     row("discovery", "service discovery is not built yet", &[]),
     row("ext-plugin", "external plugin runners are not supported", &[]),
     row("wasm", "WebAssembly plugins are not supported yet", &[]),
@@ -41,6 +45,8 @@ const ROWS: &[Row] = &[
 ];
 
 const NO_REAL_IP: &str = "the client's address is the connection's";
+
+const NO_WATCH_TIMEOUT: &str = "a connection is known to live by its pings, and begun anew with pauses that grow";
 
 /// How the keys end that hold pieces of an nginx configuration.
 const SNIPPET_SUFFIX: &str = "_configuration_snippet";

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::centre::{Provider, Role};
 use super::data_encryption::DataEncryption;
 use ipnet::IpNet;
 use observe::error_log::Level;
@@ -14,6 +15,10 @@ use observe::error_log::Level;
 /// The settings of one run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
+    /// Which parts of the gateway run (`deployment.role`).
+    pub role: Role,
+    /// Where its configuration comes from (`deployment.role_*.config_provider`, `deployment.etcd`).
+    pub provider: Provider,
     /// What the data plane listens on and how it treats requests (`apisix`).
     pub proxy: Proxy,
     /// TLS with clients and upstreams (`apisix.ssl`).

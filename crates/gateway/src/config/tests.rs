@@ -145,14 +145,7 @@ const ERRORS: &[ErrorCase] = &[
         "nginx_config.http.large_client_header_buffers",
         "4 8k",
     ),
-    ("deployment:\n  role: data_plane\n", 2, 9, "deployment.role", "configuration centre"),
-    (
-        "deployment:\n  role_traditional:\n    config_provider: etcd\n",
-        3,
-        22,
-        "deployment.role_traditional.config_provider",
-        "configuration centre",
-    ),
+    ("deployment:\n  role: data_plain\n", 2, 9, "deployment.role", "did you mean data_plane"),
     (
         "deployment:\n  role_traditional:\n    config_provider: embeded\n",
         3,

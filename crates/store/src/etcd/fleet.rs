@@ -1,7 +1,11 @@
 //! Who is in the fleet and how far each node is: every node keeps a key of its own beside APISIX's, under a lease, so
 //! that a node that is gone is soon waited for no longer.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 use super::failure::Failure;
 use super::keys::after;
@@ -11,13 +15,25 @@ use super::message::{
     TxnRequest, TxnResponse,
 };
 use super::{Etcd, read};
-use crate::StoreError;
+use crate::{BoxFuture, StoreError};
 
 /// Below Tidegate's own keys.
 const NODES: &str = "nodes/";
 
 /// For how many seconds a node counts that is not heard of.
 const LEASE_S: i64 = 15;
+
+/// How often a node that is as far as it was says that it lives: twice may fail.
+const KEEP_PAUSE: Duration = Duration::from_secs(5);
+
+/// Least time between two words of how far a node is: each is a commit in etcd.
+const TELL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Pause after etcd could not be told.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long leaving may take.
+const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 
 /// How far a node of the fleet is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +46,74 @@ pub struct Member {
     pub version: String,
     /// The revision that its workers have.
     pub revision: u64,
+}
+
+/// Who can be asked how far every node is.
+pub trait Fleet: Send + Sync + 'static {
+    /// The nodes that are heard of.
+    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, StoreError>>;
+}
+
+impl Fleet for Etcd {
+    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, StoreError>> {
+        Box::pin(members(self))
+    }
+}
+
+impl Etcd {
+    /// Keeps the fleet told how far this node is until `stop` is ready, and then leaves it. `applied` tells the revision
+    /// that the workers have.
+    pub async fn attend(
+        &self,
+        mut member: Member,
+        mut applied: watch::Receiver<u64>,
+        stop: impl Future<Output = ()>,
+    ) {
+        let mut presence = Presence::new();
+        tokio::select! {
+            () = tell_for_ever(self, &mut presence, &mut member, &mut applied) => {}
+            () = stop => {}
+        }
+        // An account without the right to write here is no reason to end late.
+        let _ = timeout(LEAVE_WITHIN, presence.leave(self)).await;
+    }
+}
+
+async fn tell_for_ever(
+    etcd: &Etcd,
+    presence: &mut Presence,
+    member: &mut Member,
+    applied: &mut watch::Receiver<u64>,
+) {
+    let mut said = false;
+    loop {
+        member.revision = *applied.borrow_and_update();
+        match presence.tell(etcd, member).await {
+            Ok(()) => said = false,
+            Err(error) => {
+                if !said {
+                    tracing::warn!("the fleet isn't told how far this node is: {error}");
+                }
+                said = true;
+                sleep(RETRY_PAUSE).await;
+                continue;
+            }
+        }
+        sleep(TELL_PAUSE).await;
+        loop {
+            tokio::select! {
+                changed = applied.changed() => match changed {
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                () = sleep(KEEP_PAUSE) => {
+                    if presence.keep(etcd).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A node's own key in etcd.

@@ -26,7 +26,7 @@ use crate::txn::check_key;
 use crate::{BoxFuture, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome, Watch};
 pub use endpoint::{Endpoint, EtcdTls};
 use failure::Failure;
-pub use fleet::Member;
+pub use fleet::{Fleet, Member};
 use keys::{Keys, signed};
 pub(crate) use members::random;
 use members::{Members, Repeat};

@@ -49,7 +49,7 @@ fn the_key_that_everybody_knows_opens_no_admin_api_to_others() {
 
 #[test]
 fn the_quick_start_takes_it_on_the_data_port() {
-    let gateway = Gateway::launch(&Spec { command: "quickstart", config: without_keys() });
+    let gateway = Gateway::launch(&Spec { command: "quickstart", config: without_keys(), ..Spec::default() });
     for port in [gateway.port, gateway.admin_port] {
         let mut client = Peer::connect(port);
         client.send(format!(
@@ -65,7 +65,7 @@ fn the_quick_start_takes_it_on_the_data_port() {
 fn the_quick_start_takes_it_from_a_file_too() {
     let keys = json!([{ "name": "a", "key": WELL_KNOWN_KEY, "role": "admin" }]);
     let config = json!({ "deployment": { "admin": { "admin_key": keys } } });
-    let gateway = Gateway::launch(&Spec { command: "quickstart", config });
+    let gateway = Gateway::launch(&Spec { command: "quickstart", config, ..Spec::default() });
     assert_eq!(gateway.admin_with(WELL_KNOWN_KEY, "GET", "routes", &json!(null)).status(), 200);
 }
 

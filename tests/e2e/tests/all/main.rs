@@ -4,6 +4,8 @@
 
 mod admin_access;
 mod bodies;
+mod centre;
+mod centre_crashes;
 mod connections;
 mod counting;
 mod files;
@@ -14,6 +16,7 @@ mod logs;
 mod protocol;
 mod readme;
 mod reload;
+mod standalone;
 mod study;
 mod tls;
 mod upstreams;

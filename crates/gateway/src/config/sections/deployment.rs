@@ -1,4 +1,4 @@
-//! `deployment.*`: the role, where configuration comes from, and the Admin API.
+//! `deployment.admin`: the Admin API.
 
 use std::net::SocketAddr;
 
@@ -10,9 +10,6 @@ use crate::config::settings::{Admin, AdminKey, AdminRole, AdminVersion};
 /// The keys of APISIX's own examples. Whoever can reach the Admin API with one of them owns the gateway.
 const WELL_KNOWN_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2"];
 
-/// APISIX's providers that come with the configuration centre.
-const PROVIDERS_TO_COME: [&str; 4] = ["etcd", "yaml", "json", "xds"];
-
 /// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
 pub(super) fn read<'a>(
     deployment: &Section<'a>,
@@ -20,7 +17,6 @@ pub(super) fn read<'a>(
     reach: Reach,
     ports: &mut Ports<'a>,
 ) -> Option<Admin> {
-    check_role(deployment);
     let section = deployment.section("admin");
     let (listen, listen_field) = section.section("admin_listen").address(Admin::default().listen);
     let admin = admin(&section, listen, reach);
@@ -29,32 +25,6 @@ pub(super) fn read<'a>(
     }
     ports.claim("the Admin API", listen, listen_field);
     Some(admin)
-}
-
-fn check_role(deployment: &Section<'_>) {
-    let roles = ["traditional", "control_plane", "data_plane", "standalone"].map(|role| (role, role));
-    if let Some(field) = deployment.field("role")
-        && let Some(role) = field.choice(&roles)
-        && role != "traditional"
-    {
-        field.fail::<()>(
-            format!("the role {role} comes with the configuration centre and is not built yet"),
-            "use traditional",
-        );
-    }
-    let Some(field) = deployment.section("role_traditional").field("config_provider") else { return };
-    match field.text() {
-        None | Some("embedded") => {}
-        Some(provider) if PROVIDERS_TO_COME.contains(&provider) => {
-            field.fail::<()>(
-                format!("the provider {provider} comes with the configuration centre and is not built yet"),
-                "use embedded, or leave the key out: the gateway then keeps its configuration itself",
-            );
-        }
-        Some(_) => {
-            field.choice(&[("embedded", ()), ("etcd", ()), ("yaml", ())]);
-        }
-    }
 }
 
 fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {

@@ -1,6 +1,7 @@
 //! One file for each top-level section, in the order of APISIX's example.
 
 mod apisix;
+mod centre;
 mod data_encryption;
 mod deployment;
 mod listening;
@@ -10,6 +11,7 @@ mod plugins;
 mod tls;
 
 use super::Reach;
+use super::centre::Role;
 use super::env::Lookup;
 use super::problem::Problems;
 use super::read::Section;
@@ -22,7 +24,10 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     let mut ports = listening::Ports::default();
     // In APISIX's order, so that a conflict is reported at the port that APISIX would name.
     let enabled = apisix.bool("enable_admin", true);
-    let admin = deployment::read(&root.section("deployment"), enabled, reach, &mut ports);
+    let deployment = root.section("deployment");
+    let (role, provider) = centre::read(&deployment, enabled);
+    let enabled = enabled && role != Role::DataPlane;
+    let admin = deployment::read(&deployment, enabled, reach, &mut ports);
     let streams = apisix.choice("proxy_mode", &apisix::PROXY_MODES, false);
     let status = apisix::status(&apisix, &mut ports);
     let control = apisix::control(&apisix, &mut ports);
@@ -31,6 +36,8 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     let tls = tls::tls(&apisix, &mut ports);
     ports.report_conflicts(problems);
     Settings {
+        role,
+        provider,
         proxy,
         tls,
         process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), lookup, problems),

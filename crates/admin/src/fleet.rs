@@ -1,0 +1,127 @@
+//! `?wait=all&timeout=5s`: a write is answered when every node of the fleet has it. Whether they do is said in the
+//! `X-Applied` header: a write that some node is slow to take is done all the same.
+
+use crate::args::Args;
+use crate::respond::Answer;
+use crate::{Admin, AdminRequest};
+use std::cell::Cell;
+use std::time::Duration;
+use store::etcd::Member;
+use tokio::time::{Instant, sleep};
+
+/// How long is waited where the request names no time...
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// ...and at most.
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+/// How often the nodes are asked.
+const ASK_PAUSE: Duration = Duration::from_millis(20);
+
+tokio::task_local! {
+    /// The revision that the request at hand has written.
+    static WRITTEN: Cell<u64>;
+}
+
+/// The request at hand has written this revision.
+pub(crate) fn written(revision: u64) {
+    // A write outside of a request is nobody's to wait for.
+    let _ = WRITTEN.try_with(|written| written.set(revision));
+}
+
+/// Answers with `answer`, and waits before that for the fleet where the request asks for it.
+pub(crate) async fn waiting(
+    admin: &Admin,
+    request: &AdminRequest,
+    answer: impl Future<Output = Answer>,
+) -> Answer {
+    let args = Args::parse(&request.query);
+    if args.get("wait") != Some("all") {
+        return answer.await;
+    }
+    let limit = args.get("timeout").and_then(duration).unwrap_or(TIMEOUT_DEFAULT).min(TIMEOUT_MAX);
+    let (answer, revision) =
+        WRITTEN.scope(Cell::new(0), async { (answer.await, WRITTEN.with(Cell::get)) }).await;
+    let answer = answer?;
+    if revision == 0 {
+        return Ok(answer);
+    }
+    let applied = applied(admin, revision, limit).await;
+    Ok(answer.with("X-Applied", applied))
+}
+
+/// What came of waiting.
+async fn applied(admin: &Admin, revision: u64, limit: Duration) -> String {
+    let Some(fleet) = &admin.fleet else {
+        let mut applied = admin.applied.clone();
+        let reached = tokio::time::timeout(limit, applied.wait_for(|applied| *applied >= revision)).await;
+        return if matches!(reached, Ok(Ok(_))) { "all; nodes=1".to_owned() } else { "0 of 1".to_owned() };
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        let said = match fleet.members().await {
+            Ok(members) => match missing(&members, revision) {
+                None => return format!("all; nodes={}", members.len()),
+                Some(said) => said,
+            },
+            Err(error) => format!("unknown: {error}"),
+        };
+        if Instant::now() + ASK_PAUSE >= deadline {
+            return said;
+        }
+        sleep(ASK_PAUSE).await;
+    }
+}
+
+/// Who hasn't got there; `None` where everybody has.
+fn missing(members: &[Member], revision: u64) -> Option<String> {
+    let behind: Vec<&Member> = members.iter().filter(|member| member.revision < revision).collect();
+    if behind.is_empty() && !members.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = behind.iter().map(|member| member.host.as_str()).collect();
+    let there = members.len() - behind.len();
+    Some(format!("{there} of {}; waiting for {}", members.len(), names.join(", ")))
+}
+
+/// `5s`, `500ms` or a number of seconds.
+fn duration(text: &str) -> Option<Duration> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(ms), _) => number(ms).map(Duration::from_millis),
+        (None, Some(seconds)) => number(seconds).map(Duration::from_secs),
+        (None, None) => number(text).map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, expected) in [
+            ("5s", Some(Duration::from_secs(5))),
+            ("250ms", Some(Duration::from_millis(250))),
+            ("3", Some(Duration::from_secs(3))),
+            ("x", None),
+            ("-1s", None),
+        ] {
+            assert_eq!(duration(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_are_behind_are_named() {
+        let member = |host: &str, revision| Member {
+            id: host.to_owned(),
+            host: host.to_owned(),
+            version: String::new(),
+            revision,
+        };
+        assert_eq!(missing(&[member("a", 5), member("b", 6)], 5), None);
+        let said = missing(&[member("a", 5), member("b", 4)], 5);
+        assert_eq!(said.as_deref(), Some("1 of 2; waiting for b"));
+        assert!(missing(&[], 1).is_some(), "not even this node");
+    }
+}

@@ -1,0 +1,195 @@
+//! Where the configuration comes from: opens what `deployment` names, and says how things stand with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use admin::Standalone;
+use anyhow::{Context as _, bail};
+use observe::Metrics;
+use observe::metrics::Metric;
+use store::etcd::EtcdTls;
+use store::file::Format;
+use store::{Cached, Embedded, EmbeddedConfig, Etcd, EtcdConfig, File, Health, Store};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::assemble;
+use crate::config::centre::{self, Provider};
+use crate::config::Settings;
+use crate::launch::Launch;
+
+/// The embedded store's file in the data directory.
+const STORE_FILE: &str = "store.redb";
+
+/// What was in force last, of a centre that may be away at the next start.
+const KEPT_FILE: &str = "last-known-good";
+
+/// The document of the standalone Admin API.
+const STANDALONE_FILE: &str = "standalone.json";
+
+/// A configuration's origin.
+pub struct Centre {
+    /// Whom the Admin API and the control API ask: what is so now.
+    pub store: Arc<dyn Store>,
+    /// Whom snapshots follow: it goes on while the centre is away.
+    pub followed: Arc<dyn Store>,
+    /// The cluster, where it is one.
+    pub etcd: Option<Etcd>,
+    /// The file, where it is one.
+    pub file: Option<Arc<File>>,
+    /// The document, where it is put through the Admin API.
+    pub standalone: Option<Arc<Standalone>>,
+    cached: Option<Arc<Cached>>,
+}
+
+impl Centre {
+    /// Opens what the settings name.
+    ///
+    /// # Errors
+    /// What keeps the gateway from starting: a store that can't be opened, a file that can't be used where nothing is
+    /// there to go on with. A cluster that is away does not.
+    pub fn open(settings: &Settings, launch: &Launch, control: &Handle) -> anyhow::Result<Self> {
+        let data_dir = &launch.data_dir;
+        match &settings.provider {
+            Provider::Embedded => {
+                let store: Arc<dyn Store> =
+                    Arc::new(Embedded::open(EmbeddedConfig::new(data_dir.join(STORE_FILE)))?);
+                Ok(Self::plain(store))
+            }
+            Provider::Etcd(named) => {
+                let etcd = Etcd::new(etcd_config(named, settings, launch)?);
+                let store: Arc<dyn Store> = Arc::new(etcd.clone());
+                let cached = Cached::new(Arc::clone(&store), data_dir.join(KEPT_FILE), source(named));
+                Ok(Self { etcd: Some(etcd), ..Self::cached(store, cached) })
+            }
+            Provider::File(format) => {
+                let path = standalone_path(launch, *format);
+                let file = File::new(&path, *format, Arc::new(|name| std::env::var(name).ok()))?;
+                let file = Arc::new(file);
+                let store: Arc<dyn Store> = Arc::clone(&file) as Arc<dyn Store>;
+                let source = format!("file {}", path.display());
+                let cached = Cached::new(Arc::clone(&store), data_dir.join(KEPT_FILE), source);
+                let read = control.block_on(file.reload());
+                match read {
+                    Err(error) if !cached.has_saved() => return Err(error.into()),
+                    Err(error) => tracing::error!("{error}; looking for what was in force before"),
+                    Ok(_) => {}
+                }
+                Ok(Self { file: Some(file), ..Self::cached(store, cached) })
+            }
+            Provider::Standalone => {
+                let memory = Arc::new(Embedded::in_memory(EmbeddedConfig::new("the standalone configuration"))?);
+                let path = data_dir.join(STANDALONE_FILE);
+                let standalone = control.block_on(Standalone::open(Arc::clone(&memory), path))?;
+                Ok(Self { standalone: Some(Arc::new(standalone)), ..Self::plain(memory) })
+            }
+        }
+    }
+
+    fn plain(store: Arc<dyn Store>) -> Self {
+        let followed = Arc::clone(&store);
+        Self { store, followed, etcd: None, file: None, standalone: None, cached: None }
+    }
+
+    fn cached(store: Arc<dyn Store>, cached: Cached) -> Self {
+        let cached = Arc::new(cached);
+        let followed = Arc::clone(&cached) as Arc<dyn Store>;
+        Self { followed, cached: Some(cached), ..Self::plain(store) }
+    }
+
+    /// How things stand, now and later; `None` for a store of the gateway's own, which is there or the gateway isn't.
+    pub fn health(&self) -> Option<watch::Receiver<Health>> {
+        self.cached.as_ref().map(|cached| cached.health())
+    }
+
+    /// Whether a start may wait for the centre; without, there is nobody to come.
+    pub fn may_wait(&self) -> bool {
+        self.etcd.is_some()
+    }
+
+    /// Starts what goes on beside: the look at the file, the metric that says whether the centre answers.
+    pub fn attend(&self, control: &Handle, metrics: &Arc<Metrics>) {
+        if let Some(file) = self.file.clone() {
+            control.spawn(async move { file.follow().await });
+        }
+        if let (Some(mut health), true) = (self.health(), self.etcd.is_some()) {
+            let metrics = Arc::clone(metrics);
+            control.spawn(async move {
+                loop {
+                    let follows = matches!(&*health.borrow_and_update(), Health::Following);
+                    metrics.set(Metric::EtcdReachable, &[], if follows { 1.0 } else { 0.0 });
+                    if health.changed().await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Writes to the disk what a next start may need.
+    pub fn flush(&self) {
+        if let Some(cached) = &self.cached {
+            cached.flush();
+        }
+    }
+}
+
+/// Lays over the settings what the standalone file says of plugins.
+pub fn lay_over(settings: &mut Settings, file: Option<&File>) {
+    let Some(named) = file.and_then(|file| file.plugins().borrow().clone()) else { return };
+    let (streams, http): (Vec<_>, Vec<_>) = named.into_iter().partition(|plugin| plugin.stream);
+    settings.plugins = Some(http.into_iter().map(|plugin| plugin.name).collect());
+    settings.stream_plugins = Some(streams.into_iter().map(|plugin| plugin.name).collect());
+}
+
+/// Beside `config.yaml`, where APISIX has it, or else in the data directory.
+fn standalone_path(launch: &Launch, format: Format) -> PathBuf {
+    let name = match format {
+        Format::Yaml => "apisix.yaml",
+        Format::Json => "apisix.json",
+    };
+    let folder = launch.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("conf"));
+    let beside = std::path::absolute(folder.join(name)).unwrap_or_else(|_| folder.join(name));
+    let in_data = launch.data_dir.join(name);
+    if !beside.exists() && in_data.exists() { in_data } else { beside }
+}
+
+/// What tells one cluster's configuration from another's: its members may come and go, its prefix stays.
+fn source(etcd: &centre::Etcd) -> String {
+    let mut members: Vec<&str> =
+        etcd.endpoints.iter().map(|endpoint| endpoint.authority.as_str()).collect();
+    members.sort_unstable();
+    format!("etcd {} {}", etcd.prefix, members.join(","))
+}
+
+fn etcd_config(etcd: &centre::Etcd, settings: &Settings, launch: &Launch) -> anyhow::Result<EtcdConfig> {
+    let tls = if etcd.endpoints.iter().any(|endpoint| endpoint.tls) {
+        let trusted = assemble::upstream_tls(settings, launch)?;
+        let identity = match &etcd.certificate {
+            None => None,
+            Some((cert, key)) => {
+                let read = |path: &Path| {
+                    let path = launch.resolve(path);
+                    std::fs::read_to_string(&path)
+                        .with_context(|| format!("deployment.etcd.tls: {} can't be read", path.display()))
+                };
+                Some(tls::Identity::from_pem(&read(cert)?, &read(key)?).context("deployment.etcd.tls")?)
+            }
+        };
+        let verify = if etcd.verify { tls::Verify::Name } else { tls::Verify::Nothing };
+        let config = trusted.config(verify, identity.as_ref(), &["h2"]).context("deployment.etcd.tls")?;
+        Some(EtcdTls { config, server_name: etcd.server_name.clone() })
+    } else {
+        if etcd.certificate.is_some() {
+            bail!("deployment.etcd.tls names a certificate, and no host is spoken to over https");
+        }
+        None
+    };
+    Ok(EtcdConfig {
+        endpoints: etcd.endpoints.clone(),
+        prefix: etcd.prefix.clone(),
+        timeout: etcd.timeout,
+        user: etcd.user.clone(),
+        tls,
+    })
+}
