@@ -61,7 +61,9 @@ fn check_pair((cert, cert_at): (&str, &str), key: Option<(&str, &str)>, words: &
     };
     if let Err(error) = result {
         let path = match (&error, key) {
-            (IdentityError::Key(_) | IdentityError::Sealed | IdentityError::Mismatch, Some((_, key_at))) => key_at,
+            (IdentityError::Key(_) | IdentityError::Sealed | IdentityError::Mismatch, Some((_, key_at))) => {
+                key_at
+            }
             _ => cert_at,
         };
         found.push(path, format!("{words}{error}"));

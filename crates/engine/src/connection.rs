@@ -65,7 +65,7 @@ pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client:
     };
     match session {
         Ok((stream, peer)) => {
-            client.tls = Some(Box::new(peer));
+            client.tls = Some(Rc::new(peer));
             serve(worker, Stream::Tls(stream), client).await;
         }
         // As in APISIX: a name without a certificate is more often the operator's mistake than the client's.

@@ -14,6 +14,7 @@ mod io;
 mod listen;
 mod merged;
 mod port_owner;
+mod sleep;
 mod sys;
 mod timer;
 mod transport;

@@ -7,6 +7,7 @@ use crate::connection;
 use crate::handle::Context;
 use crate::listen::Listener;
 use crate::merged::MergedChains;
+use crate::sleep::Sleeps;
 use crate::sys::Ticker;
 use crate::timer::{TICK, Timers};
 use crate::transport::Stream;
@@ -63,6 +64,7 @@ pub(crate) struct Worker {
     pub(crate) shows_upstream_status: Cell<bool>,
     pub(crate) buffers: Buffers,
     pub(crate) timers: Timers,
+    pub(crate) sleeps: Sleeps,
     pub(crate) clock: Clock,
     pub(crate) upstreams: Upstreams,
     pub(crate) merged: MergedChains,
@@ -85,6 +87,7 @@ impl Worker {
         context: Context,
         resolver: Resolver,
         variants: Arc<Variants>,
+        sleeps: Sleeps,
     ) -> Option<Self> {
         let mut reader = context.published.reader();
         let current = Rc::new(Arc::clone(reader.current()));
@@ -100,6 +103,7 @@ impl Worker {
             config: RefCell::new(Rc::new(config.clone())),
             buffers: Buffers::default(),
             timers: Timers::default(),
+            sleeps,
             context,
             draining: Cell::new(false),
             open: Cell::new(0),
@@ -182,7 +186,9 @@ pub(crate) fn run(start: Start) {
 async fn serve(start: Start) -> io::Result<()> {
     let Start { config, mut orders, context, listeners, mut phase, resolver, variants } = start;
     let ticker = Ticker::start(TICK)?;
-    let worker = Worker::new(&config, context, resolver, variants)
+    let sleeps = Sleeps::new()?;
+    tokio::task::spawn_local(sleeps.run());
+    let worker = Worker::new(&config, context, resolver, variants, sleeps)
         .ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new(worker);
     let mut accepting = Vec::new();

@@ -186,7 +186,8 @@ fn explain_request(args: &ExplainArgs) -> anyhow::Result<()> {
     let address = match args.control {
         Some(address) => address,
         None => {
-            let settings = checked(launch::load(launch::config_file(&args.common).as_deref(), Reach::Anyone), true)?;
+            let settings =
+                checked(launch::load(launch::config_file(&args.common).as_deref(), Reach::Anyone), true)?;
             settings.control.context("the control API is switched off (apisix.enable_control)")?
         }
     };

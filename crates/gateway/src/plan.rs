@@ -77,5 +77,6 @@ fn registry(settings: &Settings) -> anyhow::Result<Registry> {
     if !plugins.missing.is_empty() {
         tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));
     }
-    Ok(Registry::new(&plugins.used, settings.plugin_attr.clone())?.without(plugins.disabled))
+    let registry = Registry::new(&plugins.used, settings.plugin_attr.clone())?;
+    Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))
 }

@@ -1,8 +1,7 @@
 //! One request and its response, on their way through the gateway.
 
 use crate::extras::Extras;
-use crate::{Chain, ConsumerInfo, Consumers, HeaderEdits, Identity, Request};
-use std::net::{IpAddr, SocketAddr};
+use crate::{Chain, ClientView, ConsumerInfo, Consumers, HeaderEdits, Identity, Request, Sleeper};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
@@ -15,11 +14,13 @@ pub struct Exchange<'a> {
     /// Fields that the response will carry besides the upstream's, whoever makes the response.
     pub reply_headers: HeaderEdits,
     /// The connection it came by.
-    pub client: &'a Client,
+    pub client: ClientView<'a>,
     /// The process it runs in.
     pub gateway: &'a Gateway,
     /// The worker it runs on: the key to per-worker state.
     pub worker: &'a WorkerToken,
+    /// The worker's timers: see [`Exchange::sleep`].
+    pub sleeper: &'a dyn Sleeper,
     /// The route that matched; `None` before the choice and where none matches.
     pub route: Option<&'a RouteInfo>,
     /// The path pattern that matched: `/hello/*`.
@@ -80,43 +81,6 @@ impl<'a> Exchange<'a> {
     /// What few requests need, made now if there is nothing yet.
     pub fn extras(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
-    }
-}
-
-/// The client's connection.
-#[derive(Debug)]
-pub struct Client {
-    /// The peer's address.
-    pub addr: SocketAddr,
-    /// The peer's IP address as text: `$remote_addr`. Written once per connection.
-    pub ip_text: String,
-    /// The address the connection was accepted on.
-    pub local: SocketAddr,
-    /// What is known of it where the connection is encrypted.
-    pub tls: Option<Box<tls::Peer>>,
-    /// Serial number: `$connection`.
-    pub serial: u64,
-}
-
-impl Client {
-    /// The client behind a connection from `addr` to `local`.
-    #[must_use]
-    pub fn new(addr: SocketAddr, local: SocketAddr, serial: u64) -> Self {
-        // An IPv4 peer of a dual-stack listener is shown as IPv4.
-        let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-        Self { addr, ip_text: addr.ip().to_string(), local, tls: None, serial }
-    }
-
-    /// The peer's IP address.
-    #[must_use]
-    pub fn ip(&self) -> IpAddr {
-        self.addr.ip()
-    }
-
-    /// `$scheme`.
-    #[must_use]
-    pub fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
     }
 }
 

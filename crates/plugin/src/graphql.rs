@@ -90,7 +90,7 @@ fn closing(tokens: &[Token<'_>]) -> Option<usize> {
             }
             Token::Sign(sign @ (b'}' | b')' | b']')) => {
                 // `{`, `[` and their counterparts are two apart, `(` and `)` one.
-                if !matches!(sign - open.pop()?, 1 | 2) {
+                if !matches!(sign.checked_sub(open.pop()?), Some(1 | 2)) {
                     return None;
                 }
                 if open.is_empty() {
@@ -250,6 +250,9 @@ mod tests {
             "{ 1 }",
             "hello { a }",
             "{ a(b: [1) }",
+            "{ a(b: [1}",
+            "{ a{)}",
+            "{ a { b )",
             "{ é }",
         ] {
             assert_eq!(first_operation(document), None, "{document}");

@@ -2,7 +2,7 @@
 
 use crate::extras::UpstreamChoice;
 use crate::request::RequestEdits;
-use crate::{ConsumerInfo, Exchange, HeaderEdits};
+use crate::{ClientView, ConsumerInfo, Exchange, HeaderEdits};
 use std::borrow::Cow;
 
 /// What hooks may change of an exchange, as it was before one of them. What a plugin counts and notes for itself is not
@@ -10,6 +10,7 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Remembered<'a> {
     path: Cow<'a, [u8]>,
+    client: ClientView<'a>,
     edits: Option<Box<RequestEdits>>,
     reply_headers: HeaderEdits,
     consumer: Option<&'a ConsumerInfo>,
@@ -26,6 +27,7 @@ impl<'a> Remembered<'a> {
         let extras = exchange.extras.as_ref();
         Self {
             path: exchange.request.path.clone(),
+            client: exchange.client.clone(),
             edits: exchange.request.edits.clone(),
             reply_headers: exchange.reply_headers.clone(),
             consumer: exchange.consumer,
@@ -39,6 +41,7 @@ impl<'a> Remembered<'a> {
     /// Makes the exchange what it was. Of two plugins that change a response's body the observed one's wish is dropped.
     pub fn restore(self, exchange: &mut Exchange<'a>) {
         exchange.request.path = self.path;
+        exchange.client = self.client;
         exchange.request.edits = self.edits;
         exchange.reply_headers = self.reply_headers;
         exchange.consumer = self.consumer;

@@ -2,7 +2,8 @@
 
 use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
-use crate::{Meta, PluginDef, Shared};
+use crate::upstreams::as_written;
+use crate::{CompileUpstream, Meta, PluginDef, Shared};
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
 use serde_json::{Map, Value, json};
@@ -18,6 +19,7 @@ pub struct Registry {
     attributes: Map<String, Value>,
     /// Built in, and switched off by the operator.
     disabled: Vec<&'static str>,
+    compile_upstream: CompileUpstream,
 }
 
 struct Entry {
@@ -40,6 +42,7 @@ pub struct CompileContext<'a> {
     pub attributes: Option<&'a Value>,
     /// Where the configuration stands.
     pub parent: Parent<'a>,
+    pub(crate) compile_upstream: CompileUpstream,
 }
 
 /// The resource in which a plugin's configuration stands.
@@ -71,7 +74,13 @@ impl Registry {
             let entry = Entry { def, schema, validator, metadata_schema, metadata_validator, consumer };
             entries.insert(def.name, entry);
         }
-        Ok(Self { entries, shared: Arc::default(), attributes, disabled: Vec::new() })
+        Ok(Self {
+            entries,
+            shared: Arc::default(),
+            attributes,
+            disabled: Vec::new(),
+            compile_upstream: as_written,
+        })
     }
 
     /// The same registry over the plugin state of `before`: counters and connections go on.
@@ -85,6 +94,12 @@ impl Registry {
     #[must_use]
     pub fn without(self, disabled: Vec<&'static str>) -> Self {
         Self { disabled, ..self }
+    }
+
+    /// The same registry, with `compile` for the upstreams that stand in plugins' configurations.
+    #[must_use]
+    pub fn with_upstreams(self, compile: CompileUpstream) -> Self {
+        Self { compile_upstream: compile, ..self }
     }
 
     /// Whether the plugin called `name` is built in and switched off.
@@ -208,8 +223,13 @@ impl Registry {
         if let Some(object) = config.as_object_mut() {
             object.remove("_meta");
         }
-        let cx =
-            CompileContext { shared: &self.shared, metadata, attributes: self.attributes.get(name), parent };
+        let cx = CompileContext {
+            shared: &self.shared,
+            metadata,
+            attributes: self.attributes.get(name),
+            parent,
+            compile_upstream: self.compile_upstream,
+        };
         let mut compiled = (entry.def.compile)(entry.def, config, &cx)
             .map_err(|errors| refuse(name, errors, failed(name)))?;
         compiled.meta = meta.map(Arc::new);

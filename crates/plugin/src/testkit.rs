@@ -1,14 +1,19 @@
 //! What a plugin's tests need: an exchange made from the text of a request.
 
 use crate::{
-    Chain, Client, ConsumerInfo, Consumers, Exchange, Flow, Gateway, HeaderEdits, Identity, Meta, Parent,
-    Registry, Reply, Request, ResponseSource, RouteInfo, Timing, UpstreamResponse, UpstreamTrace,
+    Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway, HeaderEdits, Identity,
+    Parent, Registry, Reply, Request, ResponseSource, RouteInfo, Sleeper, Step, Timing, UpstreamResponse,
+    UpstreamTrace,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
 use wire::{RequestHead, RequestView, host_of, normalise_path};
@@ -24,6 +29,27 @@ pub struct Bench {
     route: RouteInfo,
     /// Who may be behind the request.
     pub consumers: Consumers,
+    /// What hooks let pass; no time passes in tests.
+    pub slept: Slept,
+}
+
+/// The time that hooks wanted to let pass, in all.
+#[derive(Debug, Default)]
+pub struct Slept(Cell<Duration>);
+
+impl Slept {
+    /// That time.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.0.get()
+    }
+}
+
+impl Sleeper for Slept {
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
+        self.0.set(self.0.get() + time);
+        Box::pin(std::future::ready(()))
+    }
 }
 
 impl Bench {
@@ -55,6 +81,7 @@ impl Bench {
             worker: WorkerToken::claim().expect("fewer tests than tokens"),
             route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
             consumers: Consumers::default(),
+            slept: Slept::default(),
         }
     }
 
@@ -88,9 +115,10 @@ impl Bench {
         Exchange {
             request: Request::new(view, path, Cow::Owned(host)),
             reply_headers: HeaderEdits::default(),
-            client: &self.client,
+            client: ClientView::Connected(&self.client),
             gateway: &self.gateway,
             worker: &self.worker,
+            sleeper: &self.slept,
             route: Some(&self.route),
             matched_uri: "/*",
             matched_host: "",
@@ -148,37 +176,38 @@ pub fn consumers(registry: &Registry, all: &[(&str, Value)]) -> Result<Consumers
 /// Runs the phases before an upstream is asked: what a plugin answers, or `None` when the request would go on.
 ///
 /// # Panics
-/// When a hook waits: its test needs a runtime.
+/// When a hook waits for more than time to pass: its test needs a runtime.
 pub fn request(chain: &Chain, exchange: &mut Exchange<'_>) -> Option<Reply> {
-    let mut reply = None;
-    let mut take = |name: &str, flow: Flow| match flow {
-        Flow::Next => false,
-        Flow::Reply(answer) => {
-            reply = Some(*answer);
-            true
+    phase(&chain.rewrite, exchange, |hook, x| hook.rewrite(x))
+        .or_else(|| phase(&chain.access, exchange, |hook, x| hook.access(x)))
+        .or_else(|| phase(&chain.before_proxy, exchange, |hook, x| hook.before_proxy(x)))
+}
+
+fn phase<H: ?Sized>(
+    steps: &[Step<H>],
+    exchange: &mut Exchange<'_>,
+    run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
+) -> Option<Reply> {
+    steps.iter().find_map(|step| {
+        let admitted = step.meta.as_ref().is_none_or(|meta| meta.admits(exchange));
+        let mut flow = if admitted { run(&step.hook, exchange) } else { Flow::Next };
+        while let Flow::Wait(mut future) = flow {
+            flow = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(resume) => resume(exchange),
+                Poll::Pending => panic!("{} waits", step.def.name),
+            };
         }
-        Flow::Wait(_) => panic!("{name} waits"),
-    };
-    let admits = |meta: &Option<Arc<Meta>>, exchange: &mut Exchange<'_>| {
-        meta.as_ref().is_none_or(|meta| meta.admits(exchange))
-    };
-    let _ =
-        chain.rewrite.iter().any(|s| admits(&s.meta, exchange) && take(s.def.name, s.hook.rewrite(exchange)))
-            || chain
-                .access
-                .iter()
-                .any(|s| admits(&s.meta, exchange) && take(s.def.name, s.hook.access(exchange)))
-            || chain
-                .before_proxy
-                .iter()
-                .any(|s| admits(&s.meta, exchange) && take(s.def.name, s.hook.before_proxy(exchange)));
-    reply
+        match flow {
+            Flow::Reply(reply) => Some(*reply),
+            _ => None,
+        }
+    })
 }
 
 /// As [`request`]: the status of the answer, or 0 when the request would go to the upstream.
 ///
 /// # Panics
-/// When a hook waits: its test needs a runtime.
+/// As [`request`].
 pub fn access(chain: &Chain, exchange: &mut Exchange<'_>) -> u16 {
     request(chain, exchange).map_or(0, |reply| reply.status)
 }

@@ -5,6 +5,7 @@ use model::ConfigError;
 use model::resource::{HashOn, KeepalivePool, PassHost, Scheme, Timeout};
 use model::var::{Template, Var, VarSource};
 use serde_json::Value;
+use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -119,6 +120,15 @@ impl Upstream {
             }
         };
         value.or_else(|| source.var(&Var::RemoteAddr)).unwrap_or_default()
+    }
+
+    /// An upstream that stands in a plugin's configuration, in the form in which the engine finds it: see
+    /// [`plugin::Registry::with_upstreams`].
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn of_plugin(written: &model::Upstream) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
+        Ok(crate::reuse::upstream(None, Self::compile(written)?))
     }
 
     /// Compiles an upstream as written. Its `uid` is 0: whoever keeps it gives it one.

@@ -21,7 +21,7 @@ use crate::buffers::Scratch;
 use crate::connection::Link;
 use body::RequestBody;
 use origin::Origin;
-use plugin::{Exchange, HeaderEdits, Request, ResponseSource, Timing, UpstreamTrace};
+use plugin::{ClientView, Exchange, HeaderEdits, Request, ResponseSource, Timing, UpstreamTrace};
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -114,9 +114,10 @@ fn begin<'e>(
     Exchange {
         request,
         reply_headers,
-        client: link.client,
+        client: ClientView::Connected(link.client),
         gateway: &link.config.gateway,
         worker: &link.worker.token,
+        sleeper: &link.worker.sleeps,
         route: None,
         matched_uri: "",
         matched_host: "",

@@ -32,6 +32,10 @@ pub(super) fn choose<'s>(
 ) -> Origin<'s> {
     match (route, &link.config.mount) {
         (Some(route), _) => match upstream(snapshot, route, exchange) {
+            // The resource that a plugin names is gone.
+            None if let Some(UpstreamChoice::Id(id)) = chosen(exchange) => {
+                Origin::Reply(Reply::text(500, format!("failed to fetch upstream info by upstream id: {id}")))
+            }
             Some(upstream) if matches!(upstream.scheme, Scheme::Http | Scheme::Https) => {
                 Origin::Upstream(route, upstream)
             }
@@ -59,13 +63,17 @@ fn upstream<'s>(
     route: &'s Route,
     exchange: &Exchange<'_>,
 ) -> Option<Cow<'s, Arc<Upstream>>> {
-    match exchange.extras.as_ref().and_then(|extras| extras.upstream.as_ref()) {
+    match chosen(exchange) {
         None => route.upstream.as_ref().map(Cow::Borrowed),
         Some(UpstreamChoice::Id(id)) => snapshot.upstreams.get(id).map(|found| Cow::Owned(Arc::clone(found))),
         Some(UpstreamChoice::Written(written)) => {
             Arc::clone(written).downcast::<Upstream>().ok().map(Cow::Owned)
         }
     }
+}
+
+fn chosen<'x>(exchange: &'x Exchange<'_>) -> Option<&'x UpstreamChoice> {
+    exchange.extras.as_ref()?.upstream.as_ref()
 }
 
 /// The answer to a request without a route: global rules see it, and may answer instead.

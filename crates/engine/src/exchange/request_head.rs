@@ -97,36 +97,40 @@ fn write_host(
     }
 }
 
-/// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for.
+/// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for. Fields
+/// that plugins speak of are theirs.
 fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     let request = &exchange.request;
+    let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
+    let edited = |name: &[u8]| edits.is_some_and(|edits| edits.get(name).is_some());
     let mut chain =
         request.view.head.fields.iter().filter(|field| field.known == Known::XForwardedFor).peekable();
-    if chain.peek().is_none() && !link.trusted {
+    let kept = |name: &[u8]| (link.trusted && request.view.header(name).is_some()) || edited(name);
+    let same_for_all =
+        !link.trusted && !exchange.client.is_restated() && !SAME_FOR_ALL.into_iter().any(edited);
+    if chain.peek().is_none() && same_for_all {
         out.extend_from_slice(link.forwarded);
     } else {
         let ip = exchange.client.ip_text.as_bytes();
-        out.extend_from_slice(b"X-Real-IP: ");
-        out.extend_from_slice(ip);
-        out.extend_from_slice(b"\r\nX-Forwarded-For: ");
-        for field in chain {
-            out.extend_from_slice(field.value.get(request.view.bytes));
-            out.extend_from_slice(b", ");
+        if !edited(b"x-real-ip") {
+            line(out, "X-Real-IP", ip);
         }
-        out.extend_from_slice(ip);
-        out.extend_from_slice(b"\r\n");
-        if !link.trusted || request.view.header(b"x-forwarded-proto").is_none() {
-            out.extend_from_slice(b"X-Forwarded-Proto: ");
-            out.extend_from_slice(exchange.client.scheme().as_bytes());
+        if !edited(b"x-forwarded-for") {
+            out.extend_from_slice(b"X-Forwarded-For: ");
+            for field in chain {
+                out.extend_from_slice(field.value.get(request.view.bytes));
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(ip);
             out.extend_from_slice(b"\r\n");
+        }
+        if !kept(b"x-forwarded-proto") {
+            line(out, "X-Forwarded-Proto", exchange.client.scheme().as_bytes());
         }
     }
     let authority = request.view.head.authority.get(request.view.bytes);
-    let kept = |name: &[u8]| link.trusted && request.view.header(name).is_some();
     if !authority.is_empty() && !kept(b"x-forwarded-host") {
-        out.extend_from_slice(b"X-Forwarded-Host: ");
-        out.extend_from_slice(authority);
-        out.extend_from_slice(b"\r\n");
+        line(out, "X-Forwarded-Host", authority);
     }
     if !kept(b"x-forwarded-port") {
         out.extend_from_slice(b"X-Forwarded-Port: ");
@@ -136,6 +140,16 @@ fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) 
         }
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// The fields of [`forwarded_lines`].
+const SAME_FOR_ALL: [&[u8]; 3] = [b"x-real-ip", b"x-forwarded-for", b"x-forwarded-proto"];
+
+fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Length of the host in a valid authority: up to the last colon outside brackets.

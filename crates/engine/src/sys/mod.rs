@@ -1,5 +1,7 @@
 //! What needs the operating system's own calls, and the engine's only `unsafe`.
 
+mod alarm;
 mod ticker;
 
+pub(crate) use alarm::Alarm;
 pub(crate) use ticker::Ticker;

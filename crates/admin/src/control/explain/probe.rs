@@ -2,7 +2,8 @@
 
 use super::Setting;
 use plugin::{
-    BodyVars, Client, Exchange, Gateway, HeaderEdits, Request, ResponseSource, Timing, UpstreamTrace,
+    BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, Request, ResponseSource, Sleepless, Timing,
+    UpstreamTrace,
 };
 use serde::Deserialize;
 use snapshot::Snapshot;
@@ -124,7 +125,8 @@ impl Probe {
         Ok(Exchange {
             request,
             reply_headers: HeaderEdits::default(),
-            client: &self.client,
+            client: ClientView::Connected(&self.client),
+            sleeper: &Sleepless,
             gateway: &self.gateway,
             worker: self.worker.as_ref().ok_or("too many workers to explain beside them")?,
             route: None,
