@@ -1,5 +1,6 @@
 //! Header fields that a configuration adds, sets and removes, with variables in their values.
 
+use model::ConfigError;
 use model::var::{Template, VarSource};
 use plugin::HeaderEdits;
 use serde_json::{Map, Value};
@@ -30,11 +31,7 @@ impl HeaderOps {
 
     /// Applies them to `edits`.
     pub(crate) fn apply(&self, source: &dyn VarSource, edits: &mut HeaderEdits) {
-        let render = |template: &Template| {
-            let mut value = Vec::new();
-            template.render(source, &mut value);
-            value
-        };
+        let render = |template: &Template| Self::render(template, source);
         for (name, value) in &self.add {
             edits.append(name, render(value));
         }
@@ -48,6 +45,13 @@ impl HeaderOps {
             }
         }
         self.remove.iter().for_each(|name| edits.remove(name));
+    }
+
+    /// The text of a template.
+    pub(crate) fn render(template: &Template, source: &dyn VarSource) -> Vec<u8> {
+        let mut text = Vec::new();
+        template.render(source, &mut text);
+        text
     }
 
     /// Takes out the fields that speak of a body as it was.
@@ -67,6 +71,21 @@ impl HeaderOps {
         self.remove.retain(|name| !drops(name));
         self
     }
+}
+
+/// The members of an object of fields with one value each, which may have variables.
+///
+/// # Errors
+/// When a name can't be a field's; the object stands at `path`.
+pub(crate) fn single(
+    object: Option<&Map<String, Value>>,
+    path: &str,
+) -> Result<Vec<(String, Template)>, ConfigError> {
+    let field = |(name, value): (&String, &Value)| match text(value) {
+        Some(value) if is_token(name) => Ok((name.clone(), Template::parse(&value))),
+        _ => Err(ConfigError::new(format!("{path}/{name}"), "is no field of a header")),
+    };
+    object.into_iter().flatten().map(field).collect()
 }
 
 /// A string or number as text.

@@ -4,42 +4,64 @@
 
 use plugin::PluginDef;
 
+mod amount;
 mod auth;
 mod headers;
+mod limit_key;
+mod random;
+mod redis_policy;
 mod text;
 
 pub mod basic_auth;
 pub mod consumer_restriction;
+pub mod cors;
 pub mod csrf;
 pub mod echo;
+pub mod fault_injection;
 pub mod hmac_auth;
 pub mod ip_restriction;
 pub mod jwt_auth;
 pub mod key_auth;
+pub mod limit_conn;
 pub mod limit_count;
+pub mod limit_req;
+pub mod mocking;
 pub mod prometheus;
 pub mod proxy_rewrite;
+pub mod real_ip;
 pub mod redirect;
+pub mod referer_restriction;
 pub mod request_id;
 pub mod response_rewrite;
+pub mod traffic_split;
+pub mod ua_restriction;
 pub mod uri_blocker;
 
 /// All plugins, in alphabetical order.
 pub const ALL: &[&PluginDef] = &[
     &basic_auth::DEF,
     &consumer_restriction::DEF,
+    &cors::DEF,
     &csrf::DEF,
     &echo::DEF,
+    &fault_injection::DEF,
     &hmac_auth::DEF,
     &ip_restriction::DEF,
     &jwt_auth::DEF,
     &key_auth::DEF,
+    &limit_conn::DEF,
     &limit_count::DEF,
+    &limit_req::DEF,
+    &mocking::DEF,
     &prometheus::DEF,
     &proxy_rewrite::DEF,
+    &real_ip::DEF,
     &redirect::DEF,
+    &referer_restriction::DEF,
     &request_id::DEF,
     &response_rewrite::DEF,
+    &traffic_split::DEF,
+    &ua_restriction::DEF,
     &uri_blocker::DEF,
 ];
 

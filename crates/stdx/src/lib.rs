@@ -2,12 +2,14 @@
 
 pub mod clock;
 pub mod hash;
+pub mod keyed;
 pub mod moment;
 pub mod persistent;
 pub mod window;
 pub mod worker;
 
 pub use clock::Clock;
+pub use keyed::Keyed;
 pub use moment::Moment;
 pub use persistent::PersistentMap;
 pub use worker::{PerWorker, WorkerToken};

@@ -1,9 +1,11 @@
 //! What a user writes.
 
+use crate::amount::AmountConfig;
+use crate::limit_key::KeyType;
+use crate::redis_policy::Policy;
 use model::ConfigError;
 use serde::Deserialize;
 use std::collections::HashSet;
-use std::fmt;
 
 /// The configuration, defaults filled in by the schema. Its JSON Schema is written out in `schema.rs`: what depends on
 /// what (`count` or `rules`, Redis by policy) is beyond what a type can say.
@@ -23,15 +25,6 @@ pub struct Config {
     pub(super) show_limit_quota_header: bool,
 }
 
-/// A number, or text that variables make one.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub(super) enum AmountConfig {
-    Integer(u64),
-    Float(f64),
-    Text(String),
-}
-
 /// One of `rules`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct RuleConfig {
@@ -46,23 +39,6 @@ pub(super) struct RuleConfig {
 pub(super) enum WindowType {
     Fixed,
     Sliding,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum KeyType {
-    Var,
-    VarCombination,
-    Constant,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Policy {
-    Local,
-    Redis,
-    RedisCluster,
-    RedisSentinel,
 }
 
 impl Config {
@@ -89,16 +65,5 @@ impl Config {
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Local => "local",
-            Self::Redis => "redis",
-            Self::RedisCluster => "redis-cluster",
-            Self::RedisSentinel => "redis-sentinel",
-        })
     }
 }

@@ -27,18 +27,16 @@
 //! - The header names in the plugin's metadata, and `header_prefix`, must be valid in a header.
 //! - The log variable `$rate_limiting_info` is not set.
 
-mod amount;
 mod config;
 mod group;
 mod headers;
-mod key;
 mod schema;
 
-use amount::Amount;
-use config::{AmountConfig, Config, Policy, WindowType};
+use crate::amount::{Amount, AmountConfig};
+use crate::limit_key::Key;
+use config::{Config, WindowType};
 use group::{Group, Groups};
 use headers::{HeaderNames, Headers, Reset};
-use key::Key;
 use model::ConfigError;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
 use serde_json::Value;
@@ -93,10 +91,7 @@ impl Plugin for LimitCount {
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
-        if config.policy != Policy::Local {
-            let message = "comes with a later release; `local` works";
-            return Err(vec![ConfigError::new("/policy", format!("policy {} {message}", config.policy))]);
-        }
+        config.policy.check()?;
         let state: Arc<State> = cx.shared.get();
         let group = config.group.as_ref().map(|name| state.groups.join(name, &config)).transpose()?;
         let scope = match &config.group {
@@ -150,9 +145,9 @@ impl Limit {
         time_window: &AmountConfig,
         names: HeaderNames,
     ) -> Self {
-        let count = Amount::compile(count);
+        let count = Amount::compile(count, 1);
         let headers = Headers::new(names, count.fixed());
-        Self { scope, key, count, window_s: Amount::compile(time_window), headers }
+        Self { scope, key, count, window_s: Amount::compile(time_window, 1), headers }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The JSON Schemas, equal to APISIX's in what they accept, refuse and fill in.
 
+use crate::redis_policy;
 use serde_json::{Value, json};
 
 /// The configuration's.
@@ -61,12 +62,12 @@ pub(super) fn config() -> Value {
             {"required": ["count", "time_window"]},
             {"required": ["rules"], "not": {"required": ["count", "time_window"]}}
         ],
-        "if": policy_is("redis"),
-        "then": redis(),
+        "if": redis_policy::is("redis"),
+        "then": redis_policy::redis(),
         "else": {
-            "if": policy_is("redis-cluster"),
-            "then": redis_cluster(),
-            "else": {"if": policy_is("redis-sentinel"), "then": redis_sentinel()}
+            "if": redis_policy::is("redis-cluster"),
+            "then": redis_policy::redis_cluster(),
+            "else": {"if": redis_policy::is("redis-sentinel"), "then": redis_sentinel()}
         },
         "encrypt_fields": ["redis_password", "sentinel_password"]
     })
@@ -93,46 +94,6 @@ fn amount() -> Value {
 fn described(description: &str, mut schema: Value) -> Value {
     schema["description"] = Value::from(description);
     schema
-}
-
-fn policy_is(policy: &str) -> Value {
-    json!({"properties": {"policy": {"enum": [policy]}}})
-}
-
-fn redis() -> Value {
-    json!({
-        "properties": {
-            "redis_host": {"type": "string", "minLength": 2},
-            "redis_port": {"type": "integer", "minimum": 1, "default": 6379},
-            "redis_username": {"type": "string", "minLength": 1},
-            "redis_password": {"type": "string", "minLength": 0},
-            "redis_database": {"type": "integer", "minimum": 0, "default": 0},
-            "redis_timeout": {"type": "integer", "minimum": 1, "default": 1000},
-            "redis_ssl": {"type": "boolean", "default": false},
-            "redis_ssl_verify": {"type": "boolean", "default": false},
-            "redis_keepalive_timeout": {"type": "integer", "minimum": 1000, "default": 10000},
-            "redis_keepalive_pool": {"type": "integer", "minimum": 1, "default": 100}
-        },
-        "required": ["redis_host"]
-    })
-}
-
-fn redis_cluster() -> Value {
-    json!({
-        "properties": {
-            "redis_cluster_nodes": {
-                "type": "array", "minItems": 1, "items": {"type": "string", "minLength": 2, "maxLength": 100}
-            },
-            "redis_password": {"type": "string", "minLength": 0},
-            "redis_timeout": {"type": "integer", "minimum": 1, "default": 1000},
-            "redis_cluster_name": {"type": "string"},
-            "redis_cluster_ssl": {"type": "boolean", "default": false},
-            "redis_cluster_ssl_verify": {"type": "boolean", "default": false},
-            "redis_keepalive_timeout": {"type": "integer", "minimum": 1000, "default": 10000},
-            "redis_keepalive_pool": {"type": "integer", "minimum": 1, "default": 100}
-        },
-        "required": ["redis_cluster_nodes", "redis_cluster_name"]
-    })
 }
 
 fn redis_sentinel() -> Value {

@@ -1,12 +1,21 @@
 //! What requests are counted by.
 
-use super::config::KeyType;
 use model::var::{Template, Var, VarSource};
 use plugin::Exchange;
+use serde::Deserialize;
 use std::borrow::Cow;
 
+/// How a key is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KeyType {
+    Var,
+    VarCombination,
+    Constant,
+}
+
 /// A key, compiled.
-pub(super) enum Key {
+pub(crate) enum Key {
     /// `remote_addr`, what nearly everyone counts by: the connection has it as text.
     RemoteAddr,
     Var(Var),
@@ -16,7 +25,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    pub(super) fn compile(key_type: KeyType, key: &str) -> Self {
+    pub(crate) fn compile(key_type: KeyType, key: &str) -> Self {
         match key_type {
             KeyType::Constant => Self::Constant(key.as_bytes().into()),
             KeyType::VarCombination => Self::template(key),
@@ -27,12 +36,12 @@ impl Key {
         }
     }
 
-    pub(super) fn template(key: &str) -> Self {
+    pub(crate) fn template(key: &str) -> Self {
         Self::Template(Template::parse(key))
     }
 
     /// The key of this request, the client's address where it has none.
-    pub(super) fn or_remote_addr<'e>(&'e self, exchange: &'e Exchange<'_>) -> Cow<'e, [u8]> {
+    pub(crate) fn or_remote_addr<'e>(&'e self, exchange: &'e Exchange<'_>) -> Cow<'e, [u8]> {
         let own = match self {
             Self::RemoteAddr => None,
             Self::Var(var) => exchange.var(var),
@@ -43,7 +52,7 @@ impl Key {
     }
 
     /// The text of a template of which at least one variable has a value.
-    pub(super) fn resolved(&self, exchange: &Exchange<'_>) -> Option<Vec<u8>> {
+    pub(crate) fn resolved(&self, exchange: &Exchange<'_>) -> Option<Vec<u8>> {
         let Self::Template(template) = self else { return None };
         let mut text = Vec::new();
         (template.render(exchange, &mut text) > 0).then_some(text)

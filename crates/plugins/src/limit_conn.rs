@@ -1,0 +1,318 @@
+//! Bounds how many requests are under way at one time: some beyond that wait, the rest is answered with 503.
+//!
+//! ## When to use
+//! Where an upstream can do only so much at once, whatever the pace, as with long downloads or slow reports.
+//!
+//! ## Example
+//! From each client address one request at a time; a second one waits a tenth of a second, a third is refused:
+//! ```json
+//! {
+//!     "limit-conn": {
+//!         "conn": 1,
+//!         "burst": 1,
+//!         "default_conn_delay": 0.1,
+//!         "key_type": "var",
+//!         "key": "remote_addr"
+//!     }
+//! }
+//! ```
+//!
+//! ## Differences from APISIX
+//! - `policy` must be `local` for now: `redis` and `redis-cluster` are refused with a message.
+//! - `allow_degradation` lets requests pass whose numbers can't be read; counting itself doesn't fail.
+//! - Of several `rules` the delays add up, and are waited for once all rules have let the request pass.
+
+use crate::amount::{Amount, AmountConfig};
+use crate::limit_key::{Key, KeyType};
+use crate::redis_policy::{self, Policy};
+use model::ConfigError;
+use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::Keyed;
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef =
+    PluginDef::new::<LimitConn>("limit-conn", 1003).on_access().encrypt_fields(&["redis_password"]).build();
+
+/// What a user writes. A request's delay is always made from `default_conn_delay`, so `only_use_default_delay` changes
+/// nothing: so it is in APISIX, which forgets how long requests took together with them.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    conn: Option<AmountConfig>,
+    burst: Option<AmountConfig>,
+    default_conn_delay: f64,
+    key: Option<String>,
+    key_type: KeyType,
+    policy: Policy,
+    rejected_code: u16,
+    rejected_msg: Option<String>,
+    allow_degradation: bool,
+    rules: Option<Vec<RuleConfig>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RuleConfig {
+    conn: AmountConfig,
+    burst: AmountConfig,
+    key: String,
+}
+
+/// The compiled form.
+pub struct LimitConn {
+    under_way: Arc<UnderWay>,
+    /// Keeps the keys of two configurations apart.
+    scope: Vec<u8>,
+    limits: Vec<Limit>,
+    /// Whether the limits are `rules`, each of which applies only where its key and numbers have a value.
+    by_rules: bool,
+    delay_s: f64,
+    rejected_code: u16,
+    rejected_msg: Option<String>,
+    allow_degradation: bool,
+}
+
+struct Limit {
+    key: Key,
+    conn: Amount,
+    burst: Amount,
+}
+
+/// How many requests of each key are under way in the process. Keys without one are not kept.
+#[derive(Default)]
+struct UnderWay(Keyed<u64>);
+
+/// One request of one key, for as long as it is under way.
+struct Presence {
+    under_way: Arc<UnderWay>,
+    key: Vec<u8>,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.under_way.0.release(&self.key, |count| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
+    }
+}
+
+impl Plugin for LimitConn {
+    type Config = Config;
+
+    fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        config.policy.check()?;
+        let limits = match (&config.rules, &config.conn, &config.burst, &config.key) {
+            (Some(rules), ..) => rules
+                .iter()
+                .map(|rule| Limit::new(Key::template(&rule.key), &rule.conn, &rule.burst))
+                .collect(),
+            (None, Some(conn), Some(burst), Some(key)) => {
+                vec![Limit::new(Key::compile(config.key_type, key), conn, burst)]
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            under_way: cx.shared.get(),
+            scope: format!("{}:{}:", cx.parent.resource_key, cx.parent.config_version).into_bytes(),
+            limits,
+            by_rules: config.rules.is_some(),
+            delay_s: config.default_conn_delay,
+            rejected_code: config.rejected_code,
+            rejected_msg: config.rejected_msg,
+            allow_degradation: config.allow_degradation,
+        })
+    }
+
+    fn schema() -> Value {
+        schema()
+    }
+}
+
+impl Limit {
+    fn new(key: Key, conn: &AmountConfig, burst: &AmountConfig) -> Self {
+        Self { key, conn: Amount::compile(conn, 1), burst: Amount::compile(burst, 0) }
+    }
+}
+
+impl OnAccess for LimitConn {
+    fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
+        let Some(applying) = self.applying(exchange) else {
+            return if self.allow_degradation { Flow::Next } else { Flow::status(500) };
+        };
+        let mut present = Vec::with_capacity(applying.len());
+        let (mut delay_s, mut admitted) = (0.0, true);
+        for (key, conn, burst) in applying {
+            let Some(number) = self.enter(&key, conn.saturating_add(burst)) else {
+                admitted = false;
+                break;
+            };
+            if number > conn {
+                delay_s += self.delay_s * ((number - 1) / conn) as f64;
+            }
+            present.push(Presence { under_way: Arc::clone(&self.under_way), key });
+        }
+        // Kept until the exchange is over, however it ends.
+        exchange.extras().note(self, present);
+        if !admitted {
+            return Flow::reply(match &self.rejected_msg {
+                Some(message) => Reply::error(self.rejected_code, message),
+                None => Reply::status(self.rejected_code),
+            });
+        }
+        match Duration::try_from_secs_f64(delay_s).unwrap_or(Duration::MAX) {
+            delay if delay < Duration::from_millis(1) => Flow::Next,
+            delay => exchange.after(delay, Flow::Next),
+        }
+    }
+}
+
+impl LimitConn {
+    /// Key, `conn` and `burst` of the limits that apply; `None` where none does, or the one limit has no usable number.
+    fn applying(&self, exchange: &Exchange<'_>) -> Option<Vec<(Vec<u8>, u64, u64)>> {
+        let limits = self.limits.iter().enumerate();
+        let applying: Vec<_> = limits
+            .filter_map(|(at, limit)| {
+                let (conn, burst) = (limit.conn.of(exchange)?, limit.burst.of(exchange)?);
+                let key = if self.by_rules {
+                    // Rules whose keys come out equal are still different limits.
+                    [&*self.scope, &limit.key.resolved(exchange)?, format!("#{at}").as_bytes()].concat()
+                } else {
+                    [&*self.scope, &*limit.key.or_remote_addr(exchange)].concat()
+                };
+                Some((key, conn, burst))
+            })
+            .collect();
+        (!applying.is_empty()).then_some(applying)
+    }
+
+    /// Counts one more request of `key`: how many there are now; `None` where there would be more than `most`.
+    fn enter(&self, key: &[u8], most: u64) -> Option<u64> {
+        self.under_way.0.with(
+            key,
+            |count| *count == 0,
+            |count| {
+                let admitted = *count < most;
+                *count += u64::from(admitted);
+                admitted.then_some(*count)
+            },
+        )
+    }
+}
+
+fn schema() -> Value {
+    let conn = json!({"oneOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string"}]});
+    let burst = json!({"oneOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]});
+    redis_policy::with_policies(
+        json!({
+            "type": "object",
+            "properties": {
+                "conn": conn,
+                "burst": burst,
+                "default_conn_delay": {
+                    "description": "Seconds for which a request beyond `conn` waits.",
+                    "type": "number",
+                    "exclusiveMinimum": 0
+                },
+                "only_use_default_delay": {"type": "boolean", "default": false},
+                "key": {"type": "string"},
+                "key_type": {"type": "string", "enum": ["var", "var_combination"], "default": "var"},
+                "policy": {"type": "string", "enum": ["redis", "redis-cluster", "local"], "default": "local"},
+                "rejected_code": {"type": "integer", "minimum": 200, "maximum": 599, "default": 503},
+                "rejected_msg": {"type": "string", "minLength": 1},
+                "allow_degradation": {"type": "boolean", "default": false},
+                "rules": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {"conn": conn, "burst": burst, "key": {"type": "string"}},
+                        "required": ["conn", "burst", "key"]
+                    }
+                }
+            },
+            "oneOf": [
+                {"required": ["conn", "burst", "default_conn_delay", "key"]},
+                {"required": ["default_conn_delay", "rules"]}
+            ],
+            "encrypt_fields": ["redis_password"]
+        }),
+        Some(json!({"type": "integer", "default": 3600})),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plugin::testkit::{self, Bench};
+    use plugin::{Chain, Registry};
+
+    fn chain(config: &Value) -> Result<Chain, Vec<ConfigError>> {
+        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        testkit::chain(&registry, &json!({"limit-conn": config}))
+    }
+
+    /// Status and delay in milliseconds of requests that are under way together.
+    fn together(chain: &Chain, requests: &[&str]) -> Vec<(u16, u128)> {
+        let benches: Vec<_> = requests.iter().map(|request| Bench::new(request)).collect();
+        let mut exchanges: Vec<_> = benches.iter().map(Bench::exchange).collect();
+        let statuses: Vec<_> =
+            exchanges.iter_mut().map(|exchange| testkit::access(chain, exchange)).collect();
+        statuses.into_iter().zip(benches.iter().map(|bench| bench.slept.total().as_millis())).collect()
+    }
+
+    #[test]
+    fn requests_beyond_the_number_wait_and_those_beyond_the_burst_are_refused() {
+        let config = json!({"conn": 1, "burst": 2, "default_conn_delay": 0.1, "key": "remote_addr"});
+        let chain = chain(&config).expect("valid");
+        let expected = [(0, 0), (0, 100), (0, 200), (503, 0)];
+        assert_eq!(together(&chain, &["GET /"; 4]), expected);
+        assert_eq!(together(&chain, &["GET /"; 4]), expected, "those before are over");
+    }
+
+    #[test]
+    fn keys_count_apart_and_numbers_may_come_from_the_request() {
+        let config = json!({
+            "conn": "${http_n ?? 1}", "burst": "${http_b ?? 0}", "default_conn_delay": 0.001, "key": "http_k",
+            "rejected_code": 429, "rejected_msg": "busy"
+        });
+        let chain = chain(&config).expect("valid");
+        let got = together(&chain, &["GET /\nK: 1", "GET /\nK: 2", "GET /\nK: 1", "GET /\nK: 1\nN: 2"]);
+        assert_eq!(got.iter().map(|one| one.0).collect::<Vec<_>>(), [0, 0, 429, 0]);
+        for number in ["0", "x", "1.5", "-1"] {
+            assert_eq!(together(&chain, &[&format!("GET /\nN: {number}")])[0].0, 500, "{number}");
+        }
+    }
+
+    #[test]
+    fn rules_apply_where_they_can() {
+        let config = json!({"default_conn_delay": 0.001, "rules": [
+            {"conn": 1, "burst": 0, "key": "${http_user}"},
+            {"conn": "${http_n}", "burst": 0, "key": "${http_project}"}
+        ]});
+        let chain = chain(&config).expect("valid");
+        let got = together(
+            &chain,
+            &["GET /", "GET /\nuser: a", "GET /\nuser: a", "GET /\nuser: b", "GET /\nproject: p"],
+        );
+        assert_eq!(got.iter().map(|one| one.0).collect::<Vec<_>>(), [500, 0, 503, 0, 500]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let ok = json!({"conn": 1, "burst": 0, "default_conn_delay": 1, "key": "a"});
+        assert!(chain(&ok).is_ok());
+        for (field, value, path) in [
+            ("conn", json!(0), "/limit-conn/conn"),
+            ("burst", json!(-1), "/limit-conn/burst"),
+            ("default_conn_delay", json!(0), "/limit-conn/default_conn_delay"),
+            ("key_type", json!("constant"), "/limit-conn/key_type"),
+            ("policy", json!("redis"), "/limit-conn"),
+        ] {
+            let mut config = ok.clone();
+            config[field] = value;
+            assert_eq!(chain(&config).expect_err("refused")[0].path, path, "{config}");
+        }
+    }
+}
