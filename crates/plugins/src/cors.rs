@@ -28,7 +28,6 @@ use plugin::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::borrow::Cow;
 
 /// The plugin's entry in the registry.
 pub const DEF: PluginDef = PluginDef::new::<Cors>("cors", 4000).on_rewrite().on_response().build();
@@ -219,14 +218,13 @@ impl Cors {
         origin.filter(|_| named).or_else(|| if self.same_for_all { None } else { self.own.answer(origin) })
     }
 
-    fn write(&self, origin: &[u8], asked_headers: Option<Cow<'_, [u8]>>, edits: &mut HeaderEdits) {
+    fn write(&self, origin: &[u8], asked: Option<&[u8]>, edits: &mut HeaderEdits) {
         edits.set("Access-Control-Allow-Origin", origin);
         edits.set("Access-Control-Allow-Methods", &self.allow_methods);
         edits.set("Access-Control-Max-Age", &self.max_age);
         if let Some(names) = &self.expose_headers {
             edits.set("Access-Control-Expose-Headers", names);
         }
-        let asked = asked_headers.as_deref();
         match self.allow_headers.as_ref().map(String::as_bytes).or(asked) {
             Some(names) => edits.set("Access-Control-Allow-Headers", names),
             None => edits.remove("Access-Control-Allow-Headers"),
@@ -251,7 +249,7 @@ impl OnResponse for Cors {
             exchange.reply_headers.append("Vary", "Origin");
         }
         if let Some(allowed) = self.answer(origin) {
-            let asked = exchange.request.header(b"access-control-request-headers").map(Cow::Borrowed);
+            let asked = exchange.request.header(b"access-control-request-headers");
             self.write(allowed, asked, &mut exchange.reply_headers);
         }
         if let Some(allowed) = self.timing.as_ref().and_then(|timing| timing.answer(origin)) {

@@ -238,7 +238,7 @@ fn schema() -> Value {
             ],
             "encrypt_fields": ["redis_password"]
         }),
-        Some(json!({"type": "integer", "default": 3600})),
+        Some(&json!({"type": "integer", "default": 3600})),
     )
 }
 

@@ -39,9 +39,9 @@ impl fmt::Display for Policy {
 
 /// `schema` with what the policies `redis` and `redis-cluster` need; `key_ttl` is a member that both have where it is
 /// given.
-pub(crate) fn with_policies(mut schema: Value, key_ttl: Option<Value>) -> Value {
+pub(crate) fn with_policies(mut schema: Value, key_ttl: Option<&Value>) -> Value {
     let own = |mut needed: Value| {
-        if let Some(key_ttl) = &key_ttl {
+        if let Some(key_ttl) = key_ttl {
             needed["properties"]["key_ttl"] = key_ttl.clone();
         }
         needed
