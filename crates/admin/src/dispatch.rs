@@ -5,7 +5,8 @@ use crate::manner::Manner;
 use crate::respond::Answer;
 use crate::target::Target;
 use crate::{
-    Admin, AdminRequest, AdminResponse, auth, batch, delete, fleet, json::parse, list, patch, schema_routes, standalone, write,
+    Admin, AdminRequest, AdminResponse, auth, batch, delete, fleet, json::parse, list, patch, schema_routes,
+    standalone, write,
 };
 use model::Kind;
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ pub(crate) async fn answer(admin: &Admin, request: &AdminRequest) -> AdminRespon
             .with("Access-Control-Allow-Credentials", "true")
             .with("Content-Type", "text/plain");
     }
-    let answer = fleet::waiting(admin, request, route(admin, request)).await;
+    let answer = Box::pin(fleet::waiting(admin, request, route(admin, request))).await;
     let mut answer = answer.unwrap_or_else(|refusal| refusal);
     if answer.headers.iter().all(|(name, _)| *name != "Content-Type") {
         answer = answer.with("Content-Type", "application/json");

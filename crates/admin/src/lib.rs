@@ -46,8 +46,8 @@ pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;
 pub use server::serve;
-pub use standalone::Standalone;
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
+pub use standalone::Standalone;
 
 use std::sync::Arc;
 use store::Store;

@@ -66,8 +66,18 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let metrics = Arc::clone(&parts.metrics);
     let api = settings.control.map(|_| Arc::new(parts.control_api(&plan, &settings)));
     let file = parts.centre.file.clone();
-    let mut running =
-        Running { started, settings, plan, metrics, admin, control: api, mount, seed: seed(), rebuilds, file };
+    let mut running = Running {
+        started,
+        settings,
+        plan,
+        metrics,
+        admin,
+        control: api,
+        mount,
+        seed: seed(),
+        rebuilds,
+        file,
+    };
     let bound = Bound::new(running.engine_config())?;
     let (stop, stopped) = watch::channel(());
     control.block_on(serve_control(&running, &parts, stopped.clone()))?;
@@ -281,7 +291,7 @@ async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn ended(signals: &mut Signals) {

@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::assemble;
-use crate::config::centre::{self, Provider};
 use crate::config::Settings;
+use crate::config::centre::{self, Provider};
 use crate::launch::Launch;
 
 /// The embedded store's file in the data directory.
@@ -78,7 +78,8 @@ impl Centre {
                 Ok(Self { file: Some(file), ..Self::cached(store, cached) })
             }
             Provider::Standalone => {
-                let memory = Arc::new(Embedded::in_memory(EmbeddedConfig::new("the standalone configuration"))?);
+                let memory =
+                    Arc::new(Embedded::in_memory(EmbeddedConfig::new("the standalone configuration"))?);
                 let path = data_dir.join(STANDALONE_FILE);
                 let standalone = control.block_on(Standalone::open(Arc::clone(&memory), path))?;
                 Ok(Self { standalone: Some(Arc::new(standalone)), ..Self::plain(memory) })
@@ -156,8 +157,7 @@ fn standalone_path(launch: &Launch, format: Format) -> PathBuf {
 
 /// What tells one cluster's configuration from another's: its members may come and go, its prefix stays.
 fn source(etcd: &centre::Etcd) -> String {
-    let mut members: Vec<&str> =
-        etcd.endpoints.iter().map(|endpoint| endpoint.authority.as_str()).collect();
+    let mut members: Vec<&str> = etcd.endpoints.iter().map(|endpoint| endpoint.authority.as_str()).collect();
     members.sort_unstable();
     format!("etcd {} {}", etcd.prefix, members.join(","))
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use store::Health;
 use tokio::sync::watch;
-use axum::http::{StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
 
 /// Which workers have received configuration. Clones look at the same workers.
 #[derive(Debug, Clone)]

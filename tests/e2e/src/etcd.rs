@@ -101,7 +101,8 @@ impl Etcd {
     pub fn count(&self, prefix: &str) -> usize {
         let mut end = prefix.as_bytes().to_vec();
         *end.last_mut().unwrap() += 1;
-        let body = json!({ "key": STANDARD.encode(prefix), "range_end": STANDARD.encode(end), "count_only": true });
+        let body =
+            json!({ "key": STANDARD.encode(prefix), "range_end": STANDARD.encode(end), "count_only": true });
         let answer = self.ask("kv/range", &body).unwrap();
         answer["count"].as_str().map_or(0, |count| count.parse().unwrap())
     }

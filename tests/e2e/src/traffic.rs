@@ -24,8 +24,7 @@ impl Traffic {
             while !stopped.load(Ordering::Relaxed) {
                 count += 1;
                 let head = format!("GET {path} HTTP/1.1\r\nHost: traffic\r\n\r\n");
-                let answer =
-                    peer.try_send(head.as_bytes()).and_then(|()| peer.try_response("GET"));
+                let answer = peer.try_send(head.as_bytes()).and_then(|()| peer.try_response("GET"));
                 match answer {
                     Ok(answer) if answer.status() == 200 => {
                         // A client may close after so many requests; then a new connection is as good.

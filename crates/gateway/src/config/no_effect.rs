@@ -46,7 +46,8 @@ const ROWS: &[Row] = &[
 
 const NO_REAL_IP: &str = "the client's address is the connection's";
 
-const NO_WATCH_TIMEOUT: &str = "a connection is known to live by its pings, and begun anew with pauses that grow";
+const NO_WATCH_TIMEOUT: &str =
+    "a connection is known to live by its pings, and begun anew with pauses that grow";
 
 /// How the keys end that hold pieces of an nginx configuration.
 const SNIPPET_SUFFIX: &str = "_configuration_snippet";

@@ -12,7 +12,10 @@ impl Settings {
             settings.admin.as_ref().map(|admin| (admin.listen, admin.on_data_ports))
         });
         let rows = [
-            ("deployment.role, config_provider, etcd", (old.role, &old.provider) != (new.role, &new.provider)),
+            (
+                "deployment.role, config_provider, etcd",
+                (old.role, &old.provider) != (new.role, &new.provider),
+            ),
             ("apisix.node_listen", old.proxy.listen != new.proxy.listen),
             ("apisix.ssl.listen", old.tls.listen != new.tls.listen),
             ("apisix.enable_admin, deployment.admin.admin_listen", admin(old) != admin(new)),

@@ -105,7 +105,7 @@ mod tests {
             match expected {
                 Ok(endpoint) => assert_eq!(read.as_deref(), Ok(endpoint), "{text}"),
                 Err(words) => {
-                    assert!(read.as_ref().is_err_and(|said| said.contains(words)), "{text}: {read:?}")
+                    assert!(read.as_ref().is_err_and(|said| said.contains(words)), "{text}: {read:?}");
                 }
             }
         }

@@ -159,7 +159,7 @@ async fn written_by_others(
 
 /// Looks now and then whether there are more records than are kept, and deletes the oldest.
 pub(crate) async fn prune(etcd: &Etcd, written: u64) -> Result<(), Failure> {
-    if written % PRUNE_EVERY != 0 {
+    if !written.is_multiple_of(PRUNE_EVERY) {
         return Ok(());
     }
     let key = etcd.0.keys.own(LOG);

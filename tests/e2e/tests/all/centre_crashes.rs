@@ -26,13 +26,13 @@ fn write(port: u16, next: &AtomicUsize, until: usize) -> Vec<usize> {
         if id >= until {
             return acknowledged;
         }
-        let body = json!({ "uri": format!("/r/{id}"), "upstream": { "nodes": { "127.0.0.1:1": 1 } } }).to_string();
+        let body =
+            json!({ "uri": format!("/r/{id}"), "upstream": { "nodes": { "127.0.0.1:1": 1 } } }).to_string();
         let head = format!(
             "PUT /apisix/admin/routes/{id} HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let answer =
-            peer.try_send([head, body].concat().as_bytes()).and_then(|()| peer.try_response("PUT"));
+        let answer = peer.try_send([head, body].concat().as_bytes()).and_then(|()| peer.try_response("PUT"));
         match answer {
             Ok(answer) if answer.status() == 201 => acknowledged.push(id),
             Ok(answer) => panic!("{} {}", answer.start, answer.text()),

@@ -20,7 +20,8 @@ fn yaml(upstream: &Upstream, paths: &[&str]) -> String {
     let mut text = "routes:\n".to_owned();
     for path in paths {
         let address = upstream.address();
-        text += &format!("  - uri: {path}\n    upstream: {{type: roundrobin, nodes: {{\"{address}\": 1}}}}\n");
+        text +=
+            &format!("  - uri: {path}\n    upstream: {{type: roundrobin, nodes: {{\"{address}\": 1}}}}\n");
     }
     text + "#END\n"
 }

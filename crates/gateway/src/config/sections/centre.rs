@@ -76,7 +76,10 @@ fn etcd(section: &Section<'_>) -> Etcd {
                 let endpoints: Vec<Endpoint> =
                     field.list().unwrap_or_default().into_iter().filter_map(endpoint).collect();
                 if endpoints.is_empty() {
-                    field.fail::<()>("no member of the cluster is named", "add one, like http://127.0.0.1:2379");
+                    field.fail::<()>(
+                        "no member of the cluster is named",
+                        "add one, like http://127.0.0.1:2379",
+                    );
                 }
                 endpoints
             }
@@ -133,7 +136,10 @@ mod tests {
         let etcd = || Provider::Etcd(Etcd::default());
         for (text, expected) in [
             ("", (Traditional, Provider::Embedded, true)),
-            ("deployment: {role: traditional, role_traditional: {config_provider: etcd}}", (Traditional, etcd(), true)),
+            (
+                "deployment: {role: traditional, role_traditional: {config_provider: etcd}}",
+                (Traditional, etcd(), true),
+            ),
             ("deployment: {etcd: {host: ['http://127.0.0.1:2379']}}", (Traditional, etcd(), true)),
             (
                 "deployment: {role_traditional: {config_provider: yaml}}",
@@ -158,8 +164,14 @@ mod tests {
     fn what_can_not_be_is_refused_with_a_hint() {
         for (text, words) in [
             ("deployment: {role: data_plane, role_data_plane: {config_provider: xds}}", "xDS"),
-            ("deployment: {role: data_plane, role_data_plane: {config_provider: embedded}}", "expected one of"),
-            ("deployment: {role: control_plane, role_control_plane: {config_provider: yaml}}", "expected one of"),
+            (
+                "deployment: {role: data_plane, role_data_plane: {config_provider: embedded}}",
+                "expected one of",
+            ),
+            (
+                "deployment: {role: control_plane, role_control_plane: {config_provider: yaml}}",
+                "expected one of",
+            ),
             ("deployment: {etcd: {host: ['127.0.0.1:2379']}}", "like http://"),
             ("deployment: {etcd: {host: []}}", "no member"),
             ("deployment: {etcd: {prefix: apisix}}", "begin with a slash"),

@@ -26,11 +26,11 @@ async fn reads_and_writes_go_on_when_any_member_dies() {
     let endpoints: Vec<String> = members.iter().map(Server::endpoint).collect();
     let etcd = store(&endpoints, "/apisix");
     put_until_done(&etcd, "/routes/0").await;
-    for n in 0..3 {
-        members[n].kill();
+    for (n, member) in members.iter_mut().enumerate() {
+        member.kill();
         put_until_done(&etcd, &format!("/routes/{}", n + 1)).await;
         assert_eq!(etcd.list("").await.unwrap().entries.len(), n + 2);
-        members[n].restart();
+        member.restart();
     }
 }
 
