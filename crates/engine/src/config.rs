@@ -1,5 +1,6 @@
 //! What the engine is told at start and at a reload. Everything is resolved: nothing here is parsed again.
 
+use crate::RealIp;
 use ipnet::IpNet;
 use observe::AccessLog;
 use plugin::{BodyLimits, Gateway, PathRules, Reply};
@@ -28,6 +29,8 @@ pub struct EngineConfig {
     pub show_upstream_status: bool,
     /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed.
     pub trusted_addresses: Vec<IpNet>,
+    /// Which proxies say who their client is.
+    pub real_ip: RealIp,
     /// What becomes of a request's path before routes are matched.
     pub paths: PathRules,
     /// How much of a body is read ahead where conditions look at it.

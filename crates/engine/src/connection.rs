@@ -17,8 +17,8 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
-use wire::HeadError;
 use wire::http1::HEAD_MAX;
+use wire::{HeadError, RequestView};
 
 /// How long a closing connection is read on, so that the client can read the answer before the reset that unread
 /// bytes would cause.
@@ -95,6 +95,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
     let forwarded = exchange::forwarded_lines(&client);
     let mut config = worker.config();
     let mut trusted = config.trusts(client.ip());
+    let mut believed = config.real_ip.believes(client.ip());
     let mut number = 0;
     let mut kept: Option<Box<Scratch>> = None;
     loop {
@@ -108,6 +109,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
         if !worker.runs(&config) {
             config = worker.config();
             trusted = config.trusts(client.ip());
+            believed = config.real_ip.believes(client.ip());
         }
         open.is(State::Writing);
         number += 1;
@@ -121,8 +123,15 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
             trusted,
             number,
         };
+        let named;
         let after = match read_head(&mut link, &mut scratch).await {
-            Head::Complete => exchange::run(&mut link, &mut scratch).await,
+            Head::Complete => {
+                named = if believed { named_by_proxy(&link, &scratch) } else { None };
+                if let Some((client, lines)) = &named {
+                    (link.client, link.forwarded) = (client, lines);
+                }
+                exchange::run(&mut link, &mut scratch).await
+            }
             Head::Refused(error) => {
                 exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await
             }
@@ -148,6 +157,14 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
             After::Closed => return worker.buffers.put_scratch(scratch),
         }
     }
+}
+
+/// The client that the proxy at the other end names, with the lines that tell upstreams of it.
+fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<(Client, Vec<u8>)> {
+    let view = RequestView { head: &scratch.head, bytes: &scratch.input[..scratch.head.length] };
+    let client = link.client.named(link.config.real_ip.client(view)?);
+    let lines = exchange::forwarded_lines(&client);
+    Some((client, lines))
 }
 
 /// Waits for the first bytes of a request; a buffer is held only once there are some. `None` when the connection is

@@ -26,6 +26,8 @@ pub(crate) enum ErrorKind {
     TooLarge,
     /// No node is left to ask.
     NoNode,
+    /// A node's name is not known to the resolver.
+    Name,
 }
 
 /// Whose side of the gateway.
@@ -72,7 +74,7 @@ impl ProxyError {
             (Side::Client, _) => 499,
             (Side::Upstream, ErrorKind::Timeout) => 504,
             (Side::Upstream, ErrorKind::Connection | ErrorKind::Protocol) => 502,
-            (Side::Upstream, ErrorKind::NoNode) => 503,
+            (Side::Upstream, ErrorKind::NoNode | ErrorKind::Name) => 503,
         }
     }
 }

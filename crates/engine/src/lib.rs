@@ -14,6 +14,7 @@ mod io;
 mod listen;
 mod merged;
 mod port_owner;
+mod real_ip;
 mod sleep;
 mod sys;
 mod timer;
@@ -25,3 +26,4 @@ pub use config::{ClientLimits, EngineConfig, Listen, Mount, MountHandler, MountR
 pub use handle::{Bound, Context, Engine};
 pub use listen::BindError;
 pub use port_owner::port_owner;
+pub use real_ip::RealIp;

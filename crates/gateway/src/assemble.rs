@@ -47,6 +47,11 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
         },
         server: format!("Tidegate{version}"),
         show_upstream_status: proxy.show_upstream_status,
+        real_ip: engine::RealIp {
+            from: http.real_ip_from.clone(),
+            header: http.real_ip_header.clone(),
+            recursive: http.real_ip_recursive,
+        },
         trusted_addresses: proxy.trusted_addresses.clone().unwrap_or_default(),
         paths: explain(settings).paths,
         body_vars: explain(settings).body,

@@ -7,9 +7,9 @@ use std::rc::Rc;
 /// The client's connection.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// The peer's address.
+    /// The client's address: the peer's, or what a believed proxy says.
     pub addr: SocketAddr,
-    /// The peer's IP address as text: `$remote_addr`. Written once per connection.
+    /// Its IP address as text: `$remote_addr`. Written once per connection.
     pub ip_text: String,
     /// The address the connection was accepted on.
     pub local: SocketAddr,
@@ -28,7 +28,13 @@ impl Client {
         Self { addr, ip_text: addr.ip().to_string(), local, tls: None, serial }
     }
 
-    /// The peer's IP address.
+    /// The client at `addr` behind this connection's peer, which is a proxy.
+    #[must_use]
+    pub fn named(&self, addr: SocketAddr) -> Self {
+        Self { tls: self.tls.clone(), ..Self::new(addr, self.local, self.serial) }
+    }
+
+    /// The client's IP address.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.addr.ip()

@@ -122,8 +122,7 @@ impl Names {
         };
         self.keep(name, answer, now_ms);
         self.next(name, now_ms, true).ok_or(
-            ProxyError::new(Side::Upstream, ErrorKind::Connection, "the node's name can't be resolved")
-                .retriable(),
+            ProxyError::new(Side::Upstream, ErrorKind::Name, "the node's name can't be resolved").retriable(),
         )
     }
 

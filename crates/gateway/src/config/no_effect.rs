@@ -39,12 +39,7 @@ const ROWS: &[Row] = &[
     row("nginx_config.enable_cpu_affinity", "workers are not pinned to cores yet", &["false"]),
     row("nginx_config.http.underscores_in_headers", "such headers are passed on", &["on", "true"]),
     row("nginx_config.http.large_client_header_buffers", "the limits are those of 4 8k", &["4 8k"]),
-    row("nginx_config.http.real_ip_header", NO_REAL_IP, &[]),
-    row("nginx_config.http.real_ip_recursive", NO_REAL_IP, &["off", "false"]),
-    row("nginx_config.http.real_ip_from", NO_REAL_IP, &[]),
 ];
-
-const NO_REAL_IP: &str = "the client's address is the connection's";
 
 const NO_WATCH_TIMEOUT: &str =
     "a connection is known to live by its pings, and begun anew with pauses that grow";

@@ -42,7 +42,7 @@ fn the_upstream_is_told_who_asks() {
     let request = ask(
         &gateway,
         &seen,
-        "Host: shop.example:81\r\nX-Forwarded-For: 10.0.0.1\r\nX-Real-IP: 10.0.0.2\r\n\
+        "Host: shop.example:81\r\nX-Forwarded-For: 10.0.0.1\r\n\
          X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\n",
     );
     assert_eq!(request.field("x-forwarded-for"), Some("10.0.0.1, 127.0.0.1"));
@@ -50,6 +50,31 @@ fn the_upstream_is_told_who_asks() {
     assert_eq!(request.field("x-forwarded-proto"), Some("http"));
     assert_eq!(request.field("x-forwarded-host"), Some("shop.example:81"));
     assert_eq!(request.field("x-forwarded-port"), Some("81"));
+}
+
+#[test]
+fn a_known_proxy_says_who_its_client_is() {
+    let (gateway, server, seen) = start(&json!({}));
+    // As in APISIX's defaults a proxy on this machine is believed.
+    let told = "Host: a\r\nX-Forwarded-For: 10.0.0.1\r\nX-Real-IP: 10.0.0.2\r\n";
+    let request = ask(&gateway, &seen, told);
+    assert_eq!(request.field("x-real-ip"), Some("10.0.0.2"));
+    assert_eq!(request.field("x-forwarded-for"), Some("10.0.0.1, 10.0.0.2"));
+    gateway.route_with(&server.address(), &json!({}), &json!({ "remote_addrs": ["10.0.0.0/8"] }));
+    assert_eq!(ask(&gateway, &seen, told).field("x-real-ip"), Some("10.0.0.2"));
+    assert_eq!(gateway.get("/").status(), 404, "this machine itself is not of that network");
+
+    let http = json!({
+        "real_ip_header": "X-Forwarded-For", "real_ip_recursive": "on", "real_ip_from": ["127.0.0.1", "10.0.0.0/8"],
+    });
+    let gateway = Gateway::with_http(&http);
+    gateway.route_all(&server.address());
+    let list = "Host: a\r\nX-Forwarded-For: 1.1.1.1, 9.9.9.9, 10.0.0.1\r\nX-Real-IP: 8.8.8.8\r\n";
+    assert_eq!(ask(&gateway, &seen, list).field("x-real-ip"), Some("9.9.9.9"));
+
+    let gateway = Gateway::with_http(&json!({ "real_ip_from": ["192.0.2.1"] }));
+    gateway.route_all(&server.address());
+    assert_eq!(ask(&gateway, &seen, told).field("x-real-ip"), Some("127.0.0.1"), "nobody it believes");
 }
 
 #[test]
