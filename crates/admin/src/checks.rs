@@ -7,7 +7,7 @@ use crate::manner::Manner;
 use crate::mistakes::Mistakes;
 use crate::plugin_checks::{self, Side};
 use crate::target::Target;
-use crate::{Admin, AdminResponse, certificates, duplicates, references, stream_checks};
+use crate::{Admin, AdminResponse, certificates, duplicates, files_checks, references, stream_checks};
 use model::schema::{check_resource, unknown_fields};
 use model::{Kind, PluginMap, Route};
 use router::{Conditions, Expr};
@@ -72,6 +72,9 @@ pub(crate) async fn mistakes(
         return Ok((found, unknown));
     }
     plugin_checks::check(&admin.registry, plugins, Side::Route, &mut found, &mut unknown);
+    if schema_holds && matches!(kind, Kind::Route | Kind::Service) {
+        files_checks::check(fields, &mut found);
+    }
     match kind {
         Kind::Route => {
             check_vars(fields, &mut found);

@@ -18,6 +18,7 @@ mod current;
 mod delete;
 mod dispatch;
 mod duplicates;
+mod files_checks;
 mod fleet;
 mod identity;
 mod json;

@@ -26,6 +26,8 @@ const INLINE_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Debug)]
 pub struct Files {
     kept: Generations<Place, Rc<Kept>>,
+    /// Where a request's [`Place`] is put together: looking one up allocates nothing.
+    place: Vec<u8>,
     variants: Arc<Variants>,
     memory: Memory,
 }
@@ -50,8 +52,8 @@ pub struct Job {
     variants: Arc<Variants>,
 }
 
-/// The site's `uid` and the path in it.
-type Place = (u64, Box<[u8]>);
+/// The site's `uid`, eight bytes, and the path in it.
+type Place = Box<[u8]>;
 
 #[derive(Debug)]
 struct Kept {
@@ -64,7 +66,7 @@ impl Files {
     /// No files yet; `variants` are shared by all workers.
     #[must_use]
     pub fn new(variants: Arc<Variants>) -> Self {
-        Self { kept: Generations::new(), variants, memory: Memory::default() }
+        Self { kept: Generations::new(), place: Vec::new(), variants, memory: Memory::default() }
     }
 
     /// The answer to a GET or HEAD request. `now_ms` is any clock that doesn't go back. With `may_wait` a long file may
@@ -79,8 +81,10 @@ impl Files {
         now_ms: u64,
         may_wait: bool,
     ) -> io::Result<Outcome> {
-        let place: Place = (site.uid, query.path.into());
-        let kept = self.kept.get(&place);
+        self.place.clear();
+        self.place.extend_from_slice(&site.uid.to_ne_bytes());
+        self.place.extend_from_slice(query.path);
+        let kept = self.kept.get(self.place.as_slice());
         if let Some(kept) = &kept
             && now_ms.saturating_sub(kept.checked_ms.get()) < site.valid_ms
         {
@@ -90,7 +94,7 @@ impl Files {
             Target::File(found) => {
                 let kept = match kept.filter(|kept| kept.document.is(&found)) {
                     Some(same) => same,
-                    None => self.keep(site, place, *found, now_ms),
+                    None => self.keep(site, *found, now_ms),
                 };
                 kept.checked_ms.set(now_ms);
                 self.document(site, query, &kept.document, may_wait)
@@ -132,11 +136,12 @@ impl Files {
         self.kept.sweep(inactive_ms, now_ms);
     }
 
-    fn keep(&mut self, site: &Site, place: Place, found: Found, now_ms: u64) -> Rc<Kept> {
+    /// Remembers what was found at the place that was asked for last.
+    fn keep(&mut self, site: &Site, found: Found, now_ms: u64) -> Rc<Kept> {
         self.kept.sweep(site.inactive_ms, now_ms);
         let document = Rc::new(Document::new(site, found, &self.memory));
         let kept = Rc::new(Kept { document, checked_ms: Cell::new(now_ms) });
-        self.kept.insert(place, Rc::clone(&kept), site.open_files_max, now_ms);
+        self.kept.insert(self.place.as_slice().into(), Rc::clone(&kept), site.open_files_max, now_ms);
         kept
     }
 

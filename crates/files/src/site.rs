@@ -57,75 +57,33 @@ impl Site {
     /// # Errors
     /// Every mistake, with its path in the object.
     pub fn compile(written: &StaticFiles) -> Result<Self, Vec<ConfigError>> {
-        let mut errors = Vec::new();
-        let mut mistake = |path: &str, message: String| errors.push(ConfigError::new(path, message));
+        let mut mistakes = Mistakes::default();
         let root = Path::new(&written.root);
         if !root.is_absolute() {
-            mistake("/root", format!("{:?} is no absolute path", written.root));
+            mistakes.add("/root", format!("{:?} is no absolute path", written.root));
         }
         if !(written.strip_prefix.is_empty() || written.strip_prefix.starts_with('/')) {
-            mistake("/strip_prefix", "must start with a slash".to_owned());
+            mistakes.add("/strip_prefix", "must start with a slash");
         }
-        for (at, name) in written.index.iter().enumerate() {
-            if name.is_empty() || name.contains('/') || name == ".." {
-                mistake(&format!("/index/{at}"), format!("{name:?} is no file name"));
-            }
-        }
-        let (tries, last) = match tries(&written.try_files) {
-            Ok(compiled) => compiled,
-            Err((at, message)) => {
-                mistake(&format!("/try_files/{at}"), message);
-                (Vec::new(), Last::Status(404))
-            }
-        };
-        let mut error_pages = HashMap::new();
-        for (status, page) in &written.error_pages {
-            match status.parse::<u16>() {
-                Ok(code @ 400..=599) if page.starts_with('/') => {
-                    error_pages.insert(code, page.clone().into_bytes());
-                }
-                Ok(400..=599) => {
-                    mistake(&format!("/error_pages/{status}"), "the page must start with a slash".to_owned());
-                }
-                _ => mistake("/error_pages", format!("{status:?} is no status from 400 to 599")),
-            }
-        }
-        let cache_control = written.cache_control.clone().or_else(|| {
-            let age = written.expires.as_deref().map(expires).transpose();
-            age.unwrap_or_else(|message| {
-                mistake("/expires", message);
-                None
-            })
-            .flatten()
+        let index = index(written, &mut mistakes);
+        let (tries, last) = tries(&written.try_files).unwrap_or_else(|(at, message)| {
+            mistakes.add(&format!("/try_files/{at}"), message);
+            (Vec::new(), Last::Status(404))
         });
-        let mut times = |seconds: f64, path: &str| {
-            Duration::try_from_secs_f64(seconds)
-                .ok()
-                .and_then(|time| u64::try_from(time.as_millis()).ok())
-                .unwrap_or_else(|| {
-                    mistake(path, format!("{seconds} is no time in seconds"));
-                    0
-                })
-        };
-        let inactive_ms = times(written.open_file_cache.inactive, "/open_file_cache/inactive");
-        let valid_ms = times(written.open_file_cache.valid, "/open_file_cache/valid");
-        for (name, value) in
-            [("/cache_control", &cache_control), ("/default_type", &Some(written.default_type.clone()))]
-        {
-            if value.as_ref().is_some_and(|value| value.chars().any(char::is_control)) {
-                mistake(name, "has a control character".to_owned());
-            }
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
+        let error_pages = error_pages(written, &mut mistakes);
+        let cache_control = cache_control(written, &mut mistakes);
+        mistakes.check_field("/default_type", &written.default_type);
+        let cache = &written.open_file_cache;
+        let inactive_ms = mistakes.milliseconds("/open_file_cache/inactive", cache.inactive);
+        let valid_ms = mistakes.milliseconds("/open_file_cache/valid", cache.valid);
+        mistakes.none()?;
         let mut offered = written.precompressed.clone();
         offered.extend(written.compress.encodings.iter().filter(|e| !written.precompressed.contains(e)));
         Ok(Self {
             uid: 0,
             root: Root::new(root.to_owned(), written.symlinks),
             strip_prefix: written.strip_prefix.trim_end_matches('/').as_bytes().to_vec(),
-            index: written.index.iter().map(PathBuf::from).collect(),
+            index,
             tries,
             last,
             error_pages,
@@ -137,7 +95,7 @@ impl Site {
             precompressed: written.precompressed.clone(),
             compress: written.compress.clone(),
             offered,
-            open_files_max: written.open_file_cache.max,
+            open_files_max: cache.max,
             inactive_ms,
             valid_ms,
         })
@@ -170,6 +128,74 @@ impl Site {
             Encoding::Zstd => self.compress.zstd_level,
         }
     }
+}
+
+/// Mistakes, with their places in the object.
+#[derive(Default)]
+struct Mistakes(Vec<ConfigError>);
+
+impl Mistakes {
+    fn add(&mut self, path: &str, message: impl Into<String>) {
+        self.0.push(ConfigError::new(path, message.into()));
+    }
+
+    /// What is to become a header field's value.
+    fn check_field(&mut self, path: &str, value: &str) {
+        if value.chars().any(char::is_control) {
+            self.add(path, "has a control character");
+        }
+    }
+
+    fn milliseconds(&mut self, path: &str, seconds: f64) -> u64 {
+        let time = Duration::try_from_secs_f64(seconds).ok();
+        time.and_then(|time| u64::try_from(time.as_millis()).ok()).unwrap_or_else(|| {
+            self.add(path, format!("{seconds} is no time in seconds"));
+            0
+        })
+    }
+
+    fn none(self) -> Result<(), Vec<ConfigError>> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.0) }
+    }
+}
+
+fn index(written: &StaticFiles, mistakes: &mut Mistakes) -> Vec<PathBuf> {
+    for (at, name) in written.index.iter().enumerate() {
+        if name.is_empty() || name.contains('/') || name == ".." {
+            mistakes.add(&format!("/index/{at}"), format!("{name:?} is no file name"));
+        }
+    }
+    written.index.iter().map(PathBuf::from).collect()
+}
+
+fn error_pages(written: &StaticFiles, mistakes: &mut Mistakes) -> HashMap<u16, Vec<u8>> {
+    let mut pages = HashMap::new();
+    for (status, page) in &written.error_pages {
+        match status.parse::<u16>() {
+            Ok(code @ 400..=599) if page.starts_with('/') => {
+                pages.insert(code, page.clone().into_bytes());
+            }
+            Ok(400..=599) => {
+                mistakes.add(&format!("/error_pages/{status}"), "the page must start with a slash");
+            }
+            _ => mistakes.add("/error_pages", format!("{status:?} is no status from 400 to 599")),
+        }
+    }
+    pages
+}
+
+/// The value of `Cache-Control`, written as it is or made of `expires`.
+fn cache_control(written: &StaticFiles, mistakes: &mut Mistakes) -> Option<String> {
+    if let Some(value) = &written.cache_control {
+        mistakes.check_field("/cache_control", value);
+        return Some(value.clone());
+    }
+    let age = written.expires.as_deref().map(expires).transpose();
+    age.unwrap_or_else(|message| {
+        mistakes.add("/expires", message);
+        None
+    })
+    .flatten()
 }
 
 impl Try {

@@ -49,6 +49,9 @@ impl Centre {
     /// What keeps the gateway from starting: a store that can't be opened, a file that can't be used where nothing is
     /// there to go on with. A cluster that is away does not.
     pub fn open(settings: &Settings, launch: &Launch, control: &Handle) -> anyhow::Result<Self> {
+        if let Some(given) = &launch.given {
+            return Ok(Self::plain(control.block_on(given.store())?));
+        }
         let data_dir = &launch.data_dir;
         match &settings.provider {
             Provider::Embedded => {

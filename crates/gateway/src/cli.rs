@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::import;
+use crate::serve::args::ServeArgs;
+
 /// A drop-in for Apache APISIX in one binary.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, disable_help_subcommand = true)]
@@ -28,6 +31,14 @@ pub enum Command {
     Reload(CommonArgs),
     /// Check the configuration
     Test(CommonArgs),
+    /// Serve a folder, or what an nginx configuration says
+    Serve(Box<ServeArgs>),
+    /// Translate another server's configuration
+    Import {
+        /// Whose it is.
+        #[command(subcommand)]
+        from: import::Source,
+    },
     /// Tell what the running gateway would do with a request, and why
     Explain(ExplainArgs),
     /// Measure how fast a server answers

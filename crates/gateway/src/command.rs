@@ -18,7 +18,8 @@ use crate::config::{Loaded, Reach, Report, Settings};
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
-use crate::{admin_key, boot, daemon, explain, limits, quickstart};
+use crate::serve::args::ServeArgs;
+use crate::{admin_key, boot, daemon, explain, import, limits, quickstart, serve};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -37,6 +38,8 @@ pub fn execute(cli: &Cli) -> ExitCode {
         Command::Reload(args) => reload(args),
         Command::Test(args) => test(args),
         Command::Explain(args) => explain_request(args),
+        Command::Serve(args) => serve(args),
+        Command::Import { from } => import::execute(from),
         Command::Bench(args) => return bench::cli::execute(args),
         Command::Completions { shell } => completions(*shell),
         Command::Version(_) => say(format_args!("tidegate {}", env!("CARGO_PKG_VERSION"))),
@@ -51,10 +54,20 @@ pub fn execute(cli: &Cli) -> ExitCode {
 }
 
 fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
-    let launch = Launch::new(mode, args)?;
+    begin(Launch::new(mode, args)?, args.daemon)
+}
+
+/// Serves what the command line says. Whatever the run leaves on the disk goes with it.
+fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let home = tempfile::Builder::new().prefix("tidegate-serve-").tempdir();
+    let home = home.context("no temporary folder can be had")?;
+    begin(Launch::given(serve::given(args)?, home.path()), false)
+}
+
+fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
     // Before anything is opened: a refused configuration leaves no trace.
     let mut settings = checked(launch.settings(), launch.detached)?;
-    if args.daemon {
+    if daemon {
         let pid = daemon::start()?;
         return say(format_args!("tidegate runs as process {pid}"));
     }
@@ -81,9 +94,10 @@ fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
     }
     let read = settings.clone();
     ensure_admin_key(&mut settings, &launch.data_dir)?;
-    let text = match mode {
-        Mode::Normal => String::new(),
-        Mode::Quickstart => quickstart::greeting(&settings),
+    let text = match (&launch.given, launch.mode) {
+        (Some(given), _) => given.greeting(&settings),
+        (None, Mode::Normal) => String::new(),
+        (None, Mode::Quickstart) => quickstart::greeting(&settings),
     };
     let daemon_in = launch.detached.then(|| launch.data_dir.clone());
     let logs_to_stderr = logs_to_stderr(&settings, &launch);

@@ -1,11 +1,13 @@
 //! How this run was asked for: everything that a reload has to apply again.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 
 use crate::cli::{CommonArgs, StartArgs};
 use crate::config::{self, Loaded, Reach, Report};
+use crate::given::Given;
 use crate::quickstart;
 
 /// The form of the start.
@@ -30,6 +32,8 @@ pub struct Launch {
     pub workers: Option<usize>,
     /// Whether this process is the child of `--daemon`.
     pub detached: bool,
+    /// The configuration, where the command line gives all of it.
+    pub given: Option<Arc<Given>>,
 }
 
 impl Launch {
@@ -41,11 +45,27 @@ impl Launch {
             data_dir: data_dir(&args.common)?,
             workers: args.worker_processes.map(usize::from),
             detached: args.detached,
+            given: None,
         })
+    }
+
+    /// A start with a configuration that the command line gives.
+    pub fn given(given: Given, data_dir: &Path) -> Self {
+        Self {
+            mode: Mode::Normal,
+            config: None,
+            data_dir: data_dir.to_owned(),
+            workers: None,
+            detached: false,
+            given: Some(Arc::new(given)),
+        }
     }
 
     /// Reads the settings: the file, then what the command line and the mode change. A reload calls this again.
     pub fn settings(&self) -> Result<Loaded, Report> {
+        if let Some(given) = &self.given {
+            return given.settings();
+        }
         let reach = match self.mode {
             Mode::Normal => Reach::Anyone,
             Mode::Quickstart => Reach::ThisMachine,

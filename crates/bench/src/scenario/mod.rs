@@ -1,6 +1,7 @@
 //! Whole measurements in one command: everything that takes part is started on this machine, pinned apart, warmed up,
 //! measured in turns with a peer, and ended again.
 
+mod files;
 mod party;
 mod rounds;
 mod stage;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::{Ended, Refusal, failure};
+use crate::cli::{Ended, Refusal};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,7 +20,7 @@ pub enum Scenario {
     SingleUpstream,
     /// The same with rate limiting and metrics
     TwoPlugins,
-    /// A file of 53 KB over HTTPS
+    /// A file of 53 KB over HTTPS, sent compressed with gzip
     StaticTls,
 }
 
@@ -29,7 +30,8 @@ pub struct ScenarioArgs {
     /// What is measured
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// Measure this in turns with the gateway: nginx, haproxy, or the URL of anything already running
+    /// Measure this in turns with the gateway: nginx, haproxy, or the URL of anything already running; with static-tls
+    /// nginx (the same configuration), nginx-best (compressed beforehand), or a URL
     #[arg(long, value_name = "PEER")]
     pub peer: Option<String>,
     /// Connections
@@ -78,7 +80,7 @@ impl Scenario {
         }
     }
 
-    /// The route of the gateway; its one node is filled in when it has a port.
+    /// The route of the gateway, whose one node is filled in when it has a port; `None` where it serves files.
     fn route(self) -> Option<&'static str> {
         match self {
             Self::SingleUpstream => Some(include_str!("../../data/scenario/single-upstream.json")),
@@ -93,11 +95,5 @@ impl Scenario {
 /// # Errors
 /// When something that takes part is missing, can't be started, or doesn't answer.
 pub fn execute(args: &ScenarioArgs) -> Result<Ended, Refusal> {
-    let Some(route) = args.scenario.route() else {
-        return Err(failure(
-            "static-tls needs a gateway that serves files over HTTPS by itself, and this version has no command for it; \
-             measure a running server with `tidegate bench https://HOST/FILE --insecure --sla 'p99<=5ms'`",
-        ));
-    };
-    rounds::run(args, route)
+    rounds::run(args, args.scenario.route())
 }

@@ -6,8 +6,8 @@ use crate::cli::{Ended, Refusal, Session, failure, rfc3339_now, run_of, say, tar
 use crate::machine;
 use crate::result::{ResultFile, Series};
 
-/// Runs a scenario whose gateway has `route`.
-pub(super) fn run(args: &ScenarioArgs, route: &str) -> Result<Ended, Refusal> {
+/// Runs a scenario whose gateway has `route`, or serves files.
+pub(super) fn run(args: &ScenarioArgs, route: Option<&str>) -> Result<Ended, Refusal> {
     if args.duration.is_zero() || args.rate.is_some_and(|rate| rate <= 0.0 || !rate.is_finite()) {
         return Err(usage("the duration and the rate must be above 0"));
     }

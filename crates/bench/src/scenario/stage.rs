@@ -1,6 +1,6 @@
 //! What a scenario needs, started: the node, the gateway with its route, and the peer.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::ScenarioArgs;
+use super::files::{self, Gzip};
 use super::party::{Party, free_ports, program};
 use crate::cli::Session;
-use crate::http::Request;
-use crate::load::{Pace, Plan, Protocol, Tally, Target};
+use crate::http::{Request, Tls, TlsOptions};
+use crate::load::{Pace, Plan, Protocol, Scheme, Tally, Target};
 use crate::result::Pin;
 
 /// How long anything may take to be ready.
@@ -44,7 +45,8 @@ pub(super) struct Measured {
 pub(super) struct Stage {
     pub(super) measured: Vec<Measured>,
     pub(super) cores: Cores,
-    node: Party,
+    /// None where the gateway serves files itself.
+    node: Option<Party>,
     _folder: TempDir,
 }
 
@@ -62,27 +64,71 @@ impl Cores {
 
 impl Stage {
     /// Starts everything, and waits until each server answers what it is going to be asked.
-    pub(super) fn set(args: &ScenarioArgs, route: &str, session: &Session) -> Result<Self, String> {
+    pub(super) fn set(args: &ScenarioArgs, route: Option<&str>, session: &Session) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
         let mut cores = Cores::choose(!args.no_pin);
         if args.worker > 1 {
             // Several workers need several cores, which ones is the kernel's choice.
             cores.server = None;
         }
-        let port = free_ports(1)?[0];
-        let config = include_str!("../../data/scenario/node.conf").replace("PORT", &port.to_string());
-        let node = start_nginx("node", &config, folder.path(), cores.node)?;
-        let mut stage = Self { measured: Vec::new(), cores, node, _folder: folder };
-        stage.add_gateway(args, route, port, session)?;
-        match args.peer.as_deref() {
-            None => {}
-            Some(name @ ("nginx" | "haproxy")) => stage.add_proxy(args, name, port, session)?,
-            Some(url) => {
-                let plan = plan(args, url, cores)?;
-                stage.add("peer", plan, None, session)?;
-            }
+        let mut stage = Self { measured: Vec::new(), cores, node: None, _folder: folder };
+        match route {
+            Some(route) => stage.set_proxies(args, route, session)?,
+            None => stage.set_files(args, session)?,
         }
         Ok(stage)
+    }
+
+    /// The gateway, its node and its peer as proxies.
+    fn set_proxies(&mut self, args: &ScenarioArgs, route: &str, session: &Session) -> Result<(), String> {
+        let port = free_ports(1)?[0];
+        let config = include_str!("../../data/scenario/node.conf").replace("PORT", &port.to_string());
+        self.node = Some(start_nginx("node", &config, self.folder(), self.cores.node)?);
+        self.add_gateway(args, route, port, session)?;
+        match args.peer.as_deref() {
+            None => {}
+            Some(name @ ("nginx" | "haproxy")) => self.add_proxy(args, name, port, session)?,
+            Some(url) => {
+                let plan = plan(args, url, self.cores)?;
+                self.add("peer", plan, None, session)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The gateway and its peer as servers of a file.
+    fn set_files(&mut self, args: &ScenarioArgs, session: &Session) -> Result<(), String> {
+        files::prepare(self.folder())?;
+        let port = free_ports(1)?[0];
+        let file = self.folder().join("tidegate.conf");
+        std::fs::write(&file, files::configuration(port, args.worker, Gzip::Served))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut command = Command::new(gateway(args)?);
+        command.args(["serve", "--nginx-conf", "tidegate.conf"]).env_remove("TIDEGATE_DATA_DIR");
+        let party = Party::start("tidegate", command, self.folder(), self.cores.server)?;
+        self.add("tidegate", file_plan(args, &file_url(port), self.cores)?, Some(party), session)?;
+        let gzip = match args.peer.as_deref() {
+            None => return Ok(()),
+            Some("nginx") => Gzip::Served,
+            Some("nginx-best") => {
+                files::precompress(self.folder())?;
+                Gzip::Before
+            }
+            Some("haproxy") => return Err("HAProxy serves no files: name nginx, nginx-best or a URL".into()),
+            Some(url) => {
+                let plan = file_plan(args, url, self.cores)?;
+                return self.add("peer", plan, None, session);
+            }
+        };
+        let port = free_ports(1)?[0];
+        // In the foreground, and in this folder alone.
+        let config = format!(
+            "daemon off; master_process off; pid nginx.pid; error_log stderr crit;\n{}",
+            files::configuration(port, 1, gzip)
+        );
+        let party = start_nginx("nginx", &config, self.folder(), self.cores.server)?;
+        let name = args.peer.as_deref().unwrap_or_default();
+        self.add(name, file_plan(args, &file_url(port), self.cores)?, Some(party), session)
     }
 
     fn folder(&self) -> &Path {
@@ -96,17 +142,11 @@ impl Stage {
         node: u16,
         session: &Session,
     ) -> Result<(), String> {
-        let binary = match &args.gateway {
-            Some(path) => path.clone(),
-            None => {
-                std::env::current_exe().map_err(|error| format!("this binary can't be found: {error}"))?
-            }
-        };
         let ports = free_ports(5)?;
         let file = self.folder().join("config.yaml");
         std::fs::write(&file, config(&ports, args.worker))
             .map_err(|error| format!("{}: {error}", file.display()))?;
-        let mut command = Command::new(binary);
+        let mut command = Command::new(gateway(args)?);
         command.args(["start", "-c", "config.yaml", "--data-dir", "data"]).env_remove("TIDEGATE_DATA_DIR");
         let mut party = Party::start("tidegate", command, self.folder(), self.cores.server)?;
         let mut route: Value = serde_json::from_str(route).map_err(|error| format!("the route: {error}"))?;
@@ -162,7 +202,7 @@ impl Stage {
             pins.extend(core.map(|core| Pin { party: party.to_owned(), cpus: vec![core as u32] }));
         };
         add("client", self.cores.client);
-        add("upstream", self.cores.node);
+        add("upstream", self.cores.node.filter(|_| self.node.is_some()));
         for measured in self.measured.iter().filter(|measured| measured.party.is_some()) {
             add(&measured.name, self.cores.server);
         }
@@ -171,12 +211,37 @@ impl Stage {
 
     /// How each was started.
     pub(super) fn command_lines(&self) -> Vec<(String, String)> {
-        let mut lines = vec![("upstream".to_owned(), self.node.command_line.clone())];
+        let node = self.node.iter().map(|node| ("upstream".to_owned(), node.command_line.clone()));
+        let mut lines: Vec<_> = node.collect();
         lines.extend(self.measured.iter().filter_map(|measured| {
             Some((measured.name.clone(), measured.party.as_ref()?.command_line.clone()))
         }));
         lines
     }
+}
+
+/// The gateway's binary.
+fn gateway(args: &ScenarioArgs) -> Result<PathBuf, String> {
+    match &args.gateway {
+        Some(path) => Ok(path.clone()),
+        None => std::env::current_exe().map_err(|error| format!("this binary can't be found: {error}")),
+    }
+}
+
+fn file_url(port: u16) -> String {
+    format!("https://127.0.0.1:{port}{}", files::PATH)
+}
+
+/// As a browser asks, whatever the certificate.
+fn file_plan(args: &ScenarioArgs, url: &str, cores: Cores) -> Result<Plan, String> {
+    let mut plan = plan(args, url, cores)?;
+    let lines = ["Accept-Encoding: gzip".to_owned()];
+    plan.request = request("GET", &plan.target, &lines, String::new())?;
+    if plan.target.scheme == Scheme::Https {
+        let options = TlsOptions { insecure: true, cacert: None };
+        plan.tls = Some(Tls::new(&plan.target.host, plan.protocol, &options)?);
+    }
+    Ok(plan)
 }
 
 fn start_nginx(name: &str, config: &str, folder: &Path, core: Option<usize>) -> Result<Party, String> {

@@ -80,6 +80,13 @@ impl Out {
         }
     }
 
+    /// Whether `config.yaml` has a key, by its JSON pointer.
+    fn has(&self, pointer: &str) -> bool {
+        let (first, rest) = pointer[1..].split_once('/').unwrap_or((&pointer[1..], ""));
+        let found = self.config.get(first);
+        found.is_some_and(|value| rest.is_empty() || value.pointer(&format!("/{rest}")).is_some())
+    }
+
     /// Adds to a list of `config.yaml`, once.
     fn add(&mut self, path: &str, value: Value) {
         let pointer = format!("/{}", path.replace('.', "/"));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The name under which the certificate of a server without a name is kept.
+/// The name that stands for a server without one.
 const NAMELESS: &str = "nameless";
 
 /// What is known of a server before its locations are looked at.
@@ -48,6 +48,19 @@ pub(super) fn translate_all(out: &mut Out, scope: &Scope, blocks: &[&Directive],
     let alike = servers.iter().all(|server| server.ports == all_ports);
     for (index, server) in servers.iter().enumerate() {
         translate(out, scope.clone(), server, groups, index, alike);
+    }
+    close_defaults(out);
+}
+
+/// Shuts what Tidegate has open by default and nginx has not, and opens what is the other way round.
+fn close_defaults(out: &mut Out) {
+    if !out.has("/apisix/node_listen") {
+        out.set("apisix.node_listen", json!([]));
+    }
+    if !out.has("/apisix/ssl/listen") {
+        out.set("apisix.ssl.enable", json!(false));
+    } else if !out.has("/apisix/ssl/ssl_session_tickets") {
+        out.set("apisix.ssl.ssl_session_tickets", json!(true));
     }
 }
 
@@ -150,11 +163,15 @@ fn listen(out: &mut Out, directive: &Directive, http2_on: bool) {
         return;
     };
     let path = if listen.tls { "apisix.ssl.listen" } else { "apisix.node_listen" };
+    if listen.http2 || http2_on {
+        // One switch for all ports, as in APISIX.
+        out.set("apisix.enable_http2", json!(true));
+    }
     if listen.ip.as_deref() == Some("::") {
         out.set("apisix.enable_ipv6", json!(true));
-        out.add(path, listen.without_ip(http2_on).entry());
+        out.add(path, Listen { ip: None, ..listen }.entry());
     } else {
-        out.add(path, Listen { http2: listen.http2 || http2_on, ..listen }.entry());
+        out.add(path, listen.entry());
     }
     if path == "apisix.ssl.listen" {
         out.set("apisix.ssl.enable", json!(true));
@@ -180,20 +197,12 @@ impl Listen {
         Some(Self { ip, port, tls: flag("ssl"), http2: flag("http2"), default: flag("default_server") })
     }
 
-    /// The same on all addresses.
-    fn without_ip(self, http2_on: bool) -> Self {
-        Self { ip: None, http2: self.http2 || http2_on, ..self }
-    }
-
     fn entry(&self) -> Value {
         let mut entry = Map::new();
         if let Some(ip) = &self.ip {
             entry.insert("ip".into(), json!(ip));
         }
         entry.insert("port".into(), json!(self.port));
-        if self.http2 {
-            entry.insert("enable_http2".into(), json!(true));
-        }
         Value::Object(entry)
     }
 }
@@ -286,8 +295,7 @@ impl Tls {
             // Clients that name nobody, or somebody else, get this certificate.
             let fallback = snis.first().cloned().unwrap_or_else(|| NAMELESS.to_owned());
             out.set("apisix.ssl.fallback_sni", json!(fallback.replace('*', "any")));
-            snis.push(fallback.replace('*', "any"));
-            snis.dedup();
+            snis.push("*".to_owned());
         }
         let mut ssl = json!({ "id": format!("nginx-{index}"), "snis": snis, "cert": cert, "key": key });
         let pairs: Vec<_> = self.more.into_iter().filter_map(|(cert, key)| Some((cert, key?))).collect();

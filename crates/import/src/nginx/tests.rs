@@ -44,9 +44,12 @@ fn the_studys_configuration_loses_nothing_but_the_broken_protocols() {
     assert_eq!(config["nginx_config"]["event"]["worker_connections"], 10_240);
     assert_eq!(config["nginx_config"]["http"]["enable_access_log"], false);
     assert_eq!(config["nginx_config"]["http"]["keepalive_timeout"], 300);
-    assert_eq!(config["apisix"]["ssl"]["listen"], json!([{ "port": 443, "enable_http2": true }]));
+    assert_eq!(config["apisix"]["ssl"]["listen"], json!([{ "port": 443 }]));
     assert_eq!(config["apisix"]["ssl"]["ssl_protocols"], "TLSv1.2 TLSv1.3");
     assert_eq!(config["apisix"]["ssl"]["fallback_sni"], "nameless");
+    assert_eq!(config["apisix"]["ssl"]["ssl_session_tickets"], true);
+    assert_eq!(config["apisix"]["enable_http2"], true);
+    assert_eq!(config["apisix"]["node_listen"], json!([]), "no port that nginx does not open");
     let routes = out.resources["routes"].as_array().unwrap();
     let uris: Vec<_> = routes.iter().map(|route| route["uri"].as_str().unwrap()).collect();
     assert_eq!(uris, ["/40x.html", "/50x.html", "/*"]);
@@ -59,7 +62,7 @@ fn the_studys_configuration_loses_nothing_but_the_broken_protocols() {
     assert_eq!(routes[2].get("hosts"), None);
     let ssl = &out.resources["ssls"][0];
     assert_eq!(ssl["cert"], "text of server.crt");
-    assert_eq!(ssl["snis"], json!(["nameless"]));
+    assert_eq!(ssl["snis"], json!(["*"]), "whatever name a client asks for");
 }
 
 #[test]

@@ -88,7 +88,8 @@ fn server<'a>(
     Some(address)
 }
 
-/// A port, a list of ports, or a list of `{ip, port}`. A port without an address is on all addresses.
+/// A port, a list of ports, or a list of `{ip, port}`. A port without an address is on all addresses. An empty list is
+/// no port at all, as in APISIX: TLS alone.
 fn node_listen<'a>(apisix: &Section<'a>, ipv6: bool, ports: &mut Ports<'a>) -> Vec<Listen> {
     let mut addresses = Addresses::new("the data plane", ipv6);
     let fields = match apisix.field("node_listen") {
@@ -102,7 +103,7 @@ fn node_listen<'a>(apisix: &Section<'a>, ipv6: bool, ports: &mut Ports<'a>) -> V
         let Some((ip, port)) = listen_item(field) else { continue };
         addresses.add(ip, port, Some(field), ports);
     }
-    if fields.is_empty() {
+    if apisix.field("node_listen").is_none() {
         addresses.add(None, PROXY_PORT, None, ports);
     }
     addresses.listen

@@ -1,0 +1,112 @@
+//! A whole configuration that the command line gives: settings and resources, kept in memory for one run.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use store::file::Document;
+use store::{Embedded, EmbeddedConfig, Store};
+
+use crate::config::{self, Loaded, Report, Settings};
+
+/// Settings and resources that stand in no file of ours.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// Where they come from, for messages.
+    pub origin: String,
+    /// What would stand in `config.yaml`.
+    pub config: Value,
+    /// The resources by collection, as in a standalone file.
+    pub resources: Map<String, Value>,
+    /// What is served, for the line that is printed when it is.
+    pub serves: String,
+}
+
+impl Given {
+    /// The settings.
+    ///
+    /// # Errors
+    /// Every mistake in them, by the keys of `config.yaml`.
+    pub fn settings(&self) -> Result<Loaded, Report> {
+        // JSON is YAML.
+        config::read_text(&self.origin, &self.config.to_string(), &|name| std::env::var(name).ok())
+    }
+
+    /// A store in memory that holds the resources.
+    ///
+    /// # Errors
+    /// A resource that no store takes.
+    pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+        let document = Document::of_value(self.resources.clone());
+        for mistake in &document.warnings {
+            tracing::error!("{}: {}", self.origin, mistake.message);
+        }
+        let memory = Embedded::in_memory(EmbeddedConfig::new(&self.origin))?;
+        memory.replace(document.entries, None).await?;
+        Ok(Arc::new(memory))
+    }
+
+    /// What is printed once it is served: the addresses to open.
+    pub fn greeting(&self, settings: &Settings) -> String {
+        let plain = settings.proxy.listen.iter().map(|listen| ("http", listen));
+        let tls = settings.tls.listen.iter().map(|listen| ("https", listen));
+        let shown = plain.chain(tls).filter(|(_, listen)| !listen.implied);
+        let lines = shown.map(|(scheme, listen)| format!("  {}\n", url(scheme, listen.address)));
+        format!("serving {} at\n{}", self.serves, lines.collect::<String>())
+    }
+}
+
+/// The address as a browser on this machine would open it.
+fn url(scheme: &str, address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    match (scheme, address.port()) {
+        ("http", 80) | ("https", 443) => {
+            let host = SocketAddr::new(ip, 0).to_string();
+            format!("{scheme}://{}/", host.trim_end_matches(":0"))
+        }
+        (_, port) => format!("{scheme}://{}/", SocketAddr::new(ip, port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn given(config: Value) -> Given {
+        Given { origin: "here".into(), config, resources: Map::new(), serves: "files".into() }
+    }
+
+    #[test]
+    fn the_greeting_has_what_can_be_opened() {
+        let config = json!({ "apisix": {
+            "node_listen": [{ "ip": "127.0.0.1", "port": 80 }, 8080],
+            "ssl": { "listen": [{ "ip": "::1", "port": 8443 }, { "port": 443 }] },
+        } });
+        let given = given(config);
+        let greeting = given.greeting(&given.settings().unwrap().settings);
+        let expected = "serving files at\n  http://127.0.0.1/\n  http://127.0.0.1:8080/\n  https://[::1]:8443/\n  \
+                        https://127.0.0.1/\n";
+        assert_eq!(greeting, expected);
+    }
+
+    #[test]
+    fn mistakes_name_their_origin() {
+        let report = given(json!({ "apisix": { "enable_ipv6": 3 } })).settings().unwrap_err();
+        assert!(report.to_string().contains("here"), "{report}");
+    }
+
+    #[tokio::test]
+    async fn the_store_has_the_resources() {
+        let mut given = given(json!({}));
+        given
+            .resources
+            .insert("routes".into(), json!([{ "id": "a", "uri": "/*", "static": { "root": "/srv" } }]));
+        let entry = given.store().await.unwrap().get("/routes/a").await.unwrap();
+        assert!(entry.is_some());
+    }
+}

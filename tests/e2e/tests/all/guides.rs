@@ -1,0 +1,79 @@
+//! The guides' commands, taken from their text: each shell block is run as a reader would run it, and has to say the
+//! lines of the `text` block that follows it.
+
+use e2e::{Home, Process, binary, eventually, own_network};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A fenced block: its language and its text.
+fn blocks(guide: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    guide.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').unwrap_or((block, "")))
+}
+
+/// The shell with this script, in `home`, where `tidegate` is the binary under test.
+fn shell(home: &Path, script: &str) -> Command {
+    let bin = binary().parent().unwrap().display().to_string();
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(home).stdin(Stdio::null());
+    command.env("PATH", format!("{bin}:{}", std::env::var("PATH").unwrap()));
+    command.env("XDG_DATA_HOME", home.join("xdg")).env_remove("TIDEGATE_DATA_DIR");
+    command
+}
+
+fn follow(guide: &'static str) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let mut server: Option<Process> = None;
+    let mut said = String::new();
+    for (language, text) in blocks(guide) {
+        match language {
+            "shell" if text.starts_with("tidegate serve ") => {
+                // One at a time, and `exec`, so that the shell's own process is the one to end.
+                drop(server.take());
+                let path = home.join("server.said");
+                let mut command = shell(home, &format!("exec {text}"));
+                let mut process =
+                    Process::start(command.stdout(Stdio::null()).stderr(File::create(&path).unwrap()));
+                eventually("it serves", || {
+                    let said = fs::read_to_string(&path).unwrap();
+                    assert!(process.ended().is_none(), "{text}\n{said}");
+                    said.contains("serving ").then_some(())
+                });
+                server = Some(process);
+            }
+            "shell" => {
+                let output = shell(home, text).output().unwrap();
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{text}\n{errors}");
+                said = String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n");
+            }
+            "text" => {
+                for line in text.lines() {
+                    assert!(said.lines().any(|other| other == line), "{line:?} is not in:\n{said}");
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(server.is_some(), "the guide has lost its commands");
+}
+
+#[test]
+fn the_guide_to_files_works() {
+    own_network("guides::the_guide_to_files_works", &[8080, 8443], |home| {
+        // Other ports would not be its commands; `serve`'s own tests choose theirs.
+        if home == Home::Ours {
+            follow(include_str!("../../../../docs/guide/files.md"));
+        }
+    });
+}
+
+#[test]
+fn the_guide_for_those_who_come_from_nginx_works() {
+    own_network("guides::the_guide_for_those_who_come_from_nginx_works", &[8081], |home| {
+        if home == Home::Ours {
+            follow(include_str!("../../../../docs/guide/nginx.md"));
+        }
+    });
+}
