@@ -1,5 +1,5 @@
 //! Which node of an upstream takes a request: APISIX's four algorithms and its priority tiers; what is thought of a
-//! node's health.
+//! node's health, and which nodes stand out by their failures.
 //!
 //! Nothing here does I/O or reads a clock: the caller passes the time, the keys and what may not be picked. A
 //! [`Balancer`] belongs to one worker; [`Balancer::fork`] makes the next worker's, sharing what never changes.
@@ -12,8 +12,10 @@ mod ewma;
 pub mod health;
 mod least_conn;
 mod node;
+pub mod outlier;
 mod pick;
 mod random;
+mod retry_budget;
 mod roundrobin;
 mod tier;
 
@@ -21,3 +23,4 @@ pub use algorithm::Algorithm;
 pub use balancer::Balancer;
 pub use node::{Identity, Node};
 pub use pick::{Outcome, Pick};
+pub use retry_budget::RetryBudget;

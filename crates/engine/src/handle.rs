@@ -2,7 +2,7 @@
 
 use crate::config::EngineConfig;
 use crate::listen::{self, BindError, Listener};
-use crate::upstream::Resolver;
+use crate::upstream::{Prober, Resolver};
 use crate::worker::{self, Order, Phase};
 use files::Variants;
 use observe::Metrics;
@@ -35,6 +35,7 @@ pub struct Engine {
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
     orders: Vec<mpsc::UnboundedSender<Order>>,
+    prober: Prober,
     resolver: Option<JoinHandle<()>>,
 }
 
@@ -68,8 +69,14 @@ impl Bound {
         let (phase, watch) = watch::channel(Phase::Serving);
         let (resolver, resolver_thread) = Resolver::start()?;
         let variants = Arc::new(Variants::default());
-        let mut engine =
-            Engine { phase, workers: Vec::new(), orders: Vec::new(), resolver: Some(resolver_thread) };
+        let prober = Prober::start(&context.published, &resolver, &self.config)?;
+        let mut engine = Engine {
+            phase,
+            workers: Vec::new(),
+            orders: Vec::new(),
+            prober,
+            resolver: Some(resolver_thread),
+        };
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let (order, orders) = mpsc::unbounded_channel();
             let start = worker::Start {
@@ -96,6 +103,7 @@ impl Engine {
     /// served by it, those under way end under the one they began with. Listeners and the number of workers stay.
     pub async fn reconfigure(&self, config: EngineConfig) {
         let config = Arc::new(config);
+        self.prober.reconfigure(&config);
         let mut waiting = Vec::new();
         for orders in &self.orders {
             let (done, wait) = oneshot::channel();
@@ -126,6 +134,7 @@ impl Engine {
                 tracing::error!("a worker ended by a panic");
             }
         }
+        self.prober.stop();
         drop(self.resolver.take());
     }
 }

@@ -8,6 +8,7 @@ use crate::centre::{self, Centre};
 use crate::config::Settings;
 use crate::daemon::Announcement;
 use crate::encryption;
+use crate::health::NodesHealth;
 use crate::key_file;
 use crate::launch::Launch;
 use crate::plan::Plan;
@@ -15,7 +16,6 @@ use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
-use admin::control::NoHealth;
 use admin::{Admin, Control, CurrentAdmin};
 use anyhow::{Context as _, anyhow};
 use engine::{Bound, Engine, Mount};
@@ -130,7 +130,11 @@ impl Parts {
     fn control_api(&self, plan: &Plan, settings: &Settings) -> Control {
         let (store, published) = (Arc::clone(&self.centre.store), Arc::clone(&self.published));
         let setting = assemble::explain(settings);
-        Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(NoHealth))
+        Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(self.health()))
+    }
+
+    fn health(&self) -> NodesHealth {
+        NodesHealth(Arc::clone(&self.published))
     }
 
     /// Loads the configuration and follows the store from then on, on a thread of its own: building a snapshot takes
@@ -227,7 +231,10 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     }
     if let Some(address) = settings.metrics.listen {
         let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address).await?;
-        apps.push((listener, servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics))));
+        apps.push((
+            listener,
+            servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics), parts.health()),
+        ));
     }
     if let (Some(control), Some(address)) = (control, settings.control) {
         let listener = servers::bind("the control API (apisix.control)", address).await?;

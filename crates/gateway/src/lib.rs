@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod encryption;
 pub mod explain;
 pub mod given;
+pub mod health;
 pub mod import;
 pub mod key_file;
 pub mod launch;

@@ -37,7 +37,10 @@ impl Plan {
     /// # Errors
     /// What can't be had.
     pub fn make(settings: &Settings, launch: &Launch, before: Option<&Self>) -> anyhow::Result<Self> {
-        let build = BuildOptions { router: assemble::router_mode(settings) };
+        let build = BuildOptions {
+            router: assemble::router_mode(settings),
+            no_health_checks: settings.proxy.disable_healthcheck,
+        };
         let plugins = (settings.plugins.clone(), settings.plugin_attr.clone());
         let registry = match before {
             Some(before) if before.plugins == plugins => Arc::clone(&before.registry),

@@ -123,6 +123,8 @@ pub struct UpstreamTrace {
     pub node: Option<Rc<str>>,
     /// The status it answered with; 0 where it has not.
     pub status: u16,
+    /// Whether it ended the connection within its response.
+    pub broke_off: bool,
     /// From sending the request to the response's last byte; `None` where no upstream was asked.
     pub time: Option<Duration>,
     /// `http`, `https` ...; empty before one is asked.
@@ -135,7 +137,17 @@ impl UpstreamTrace {
     /// The trace of a request that began at `started` and for which no node was asked yet.
     #[must_use]
     pub fn new(started: Moment) -> Self {
-        Self { started, addr: None, ip_len: 0, node: None, status: 0, time: None, scheme: "", host: None }
+        Self {
+            started,
+            addr: None,
+            ip_len: 0,
+            node: None,
+            status: 0,
+            broke_off: false,
+            time: None,
+            scheme: "",
+            host: None,
+        }
     }
 
     /// The node's address and port; empty before one is asked.

@@ -22,6 +22,8 @@ use store::{Change, Entry};
 pub struct BuildOptions {
     /// How hosts take part in the choice of a route (`apisix.router.http`).
     pub router: Mode,
+    /// Whether no node's health is checked, whatever upstreams ask for (`apisix.disable_upstream_healthcheck`).
+    pub no_health_checks: bool,
 }
 
 /// Makes snapshots. Holds every resource compiled, so that a change compiles the changed ones and links the routes that
@@ -29,6 +31,7 @@ pub struct BuildOptions {
 #[derive(Debug)]
 pub struct Builder {
     registry: Arc<Registry>,
+    options: BuildOptions,
     metadata: Metadata,
     resources: Resources,
     /// What the store holds and could not be used; the version before it may be in `resources`.
@@ -38,6 +41,8 @@ pub struct Builder {
     global: Arc<Chain>,
     consumers: ConsumerIndex,
     upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
+    /// Those of all resources whose nodes are checked.
+    checked: PersistentMap<Arc<str>, Arc<Upstream>>,
     certificates: Certificates,
     routes_linked: u64,
     revealing: Revealing,
@@ -57,6 +62,7 @@ impl Builder {
     pub fn new(registry: Arc<Registry>, options: BuildOptions) -> Self {
         Self {
             registry,
+            options,
             metadata: Metadata::default(),
             resources: Resources::new(),
             refused: BTreeMap::new(),
@@ -65,6 +71,7 @@ impl Builder {
             global: Arc::default(),
             consumers: ConsumerIndex::default(),
             upstreams: PersistentMap::default(),
+            checked: PersistentMap::default(),
             certificates: Certificates::default(),
             routes_linked: 0,
             revealing: Revealing::default(),
@@ -188,6 +195,7 @@ impl Builder {
             global: Arc::clone(&self.global),
             consumers: self.consumers.consumers.clone(),
             upstreams: self.upstreams.clone(),
+            checked: self.checked.clone(),
             tls: self.certificates.sites.clone(),
         })
     }
@@ -292,9 +300,17 @@ impl Builder {
             (None, Some((registry, resources))) => (resources.get(key), Some(&**registry)),
             (before, _) => (before, None),
         };
-        Compiler { registry: &self.registry, metadata: &self.metadata, key, before, registry_before }
-            .compile(kind, &revealed)
-            .map(|resource| Resource { value: Arc::clone(value), ..resource })
+        let health_checks = !self.options.no_health_checks;
+        Compiler {
+            registry: &self.registry,
+            metadata: &self.metadata,
+            key,
+            before,
+            registry_before,
+            health_checks,
+        }
+        .compile(kind, &revealed)
+        .map(|resource| Resource { value: Arc::clone(value), ..resource })
     }
 
     fn put(&mut self, key: &Arc<str>, resource: Resource) {
@@ -354,6 +370,9 @@ impl Builder {
     /// if one did.
     fn relink(&mut self, changed: &BTreeSet<Arc<str>>) {
         let mut global_changed = false;
+        for key in changed {
+            self.relink_checked(key);
+        }
         for key in self.dependents.closure(changed.clone()) {
             match Kind::parse_key(&key) {
                 Some((Kind::Route, id)) => self.relink_route(&key, id, changed.contains(&key)),
@@ -400,5 +419,18 @@ impl Builder {
             Some(upstream) => self.upstreams.insert(id.into(), Arc::clone(upstream)),
             None => self.upstreams.remove(id),
         };
+    }
+
+    fn relink_checked(&mut self, key: &Arc<str>) {
+        let upstream = self.resources.get(key).and_then(|resource| resource.upstream.as_ref());
+        match upstream.filter(|upstream| upstream.shared.board.is_some()) {
+            Some(upstream) => {
+                self.checked.insert(Arc::clone(key), Arc::clone(upstream));
+            }
+            None if self.checked.get(key).is_some() => {
+                self.checked.remove(key);
+            }
+            None => {}
+        }
     }
 }

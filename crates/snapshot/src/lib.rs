@@ -30,6 +30,9 @@ pub use problem::Problem;
 pub use publish::{Published, Reader};
 pub use route::{Broken, Route};
 pub use status::FollowStatus;
+pub use upstream::{
+    ActiveChecks, Board, CheckTarget, Checks, Judgement, PassiveChecks, ProbeRequest, Shared, Watched,
+};
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream, UpstreamTls};
 
 use plugin::{Chain, Consumers};
@@ -53,4 +56,6 @@ pub struct Snapshot {
     pub consumers: Consumers,
     /// The upstreams that are resources of their own, by id: for plugins that choose one.
     pub upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
+    /// The upstreams whose nodes are checked, by the store key of the resource that defines each: `/routes/1`.
+    pub checked: PersistentMap<Arc<str>, Arc<Upstream>>,
 }

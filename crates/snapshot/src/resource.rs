@@ -112,6 +112,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) before: Option<&'a Resource>,
     /// The registry that compiled `before`, where it was another one.
     pub(crate) registry_before: Option<&'a Registry>,
+    /// Whether the nodes of upstreams are checked that ask for it.
+    pub(crate) health_checks: bool,
 }
 
 impl Resource {
@@ -335,8 +337,11 @@ impl Draft {
     }
 
     fn upstream(&mut self, compiler: Compiler<'_>, written: &model::Upstream, path: &str) {
-        let compiled = self.keep(path, Upstream::compile(written));
-        self.upstream = compiled.map(|upstream| reuse::upstream(compiler.before, upstream));
+        let mut compiled = self.keep(path, Upstream::compile(written));
+        if let Some(upstream) = compiled.as_mut().filter(|_| !compiler.health_checks) {
+            upstream.checks = None;
+        }
+        self.upstream = compiled.map(|upstream| reuse::upstream(compiler.before, compiler.key, upstream));
     }
 
     fn site(&mut self, compiler: Compiler<'_>, written: Option<&StaticFiles>) {

@@ -1,8 +1,8 @@
 //! What a resource's new form takes over from the one before, where the content is the same: compiled plugins with
 //! their state, and upstreams and sites with the `uid` under which the workers keep what they know of them.
 
-use crate::Upstream;
 use crate::resource::Resource;
+use crate::{Shared, Upstream};
 use files::Site;
 use plugin::CompiledPlugin;
 use std::sync::Arc;
@@ -15,15 +15,17 @@ pub(crate) fn plugin(before: Option<&Resource>, name: &str, version: u64) -> Opt
 }
 
 /// The upstream of `before`, if `compiled` says the same; else `compiled` with a `uid` that no other upstream of this
-/// process has had.
-pub(crate) fn upstream(before: Option<&Resource>, mut compiled: Upstream) -> Arc<Upstream> {
-    if let Some(before) = before.and_then(|resource| resource.upstream.as_ref()) {
+/// process has had, and with what is still true of the nodes' health. `key` is the resource's.
+pub(crate) fn upstream(before: Option<&Resource>, key: &str, mut compiled: Upstream) -> Arc<Upstream> {
+    let before = before.and_then(|resource| resource.upstream.as_ref());
+    if let Some(before) = before {
         compiled.uid = before.uid;
         if compiled == **before {
             return Arc::clone(before);
         }
     }
     compiled.uid = next_uid();
+    compiled.shared = Shared::of(&compiled, key, before.map(|before| &**before));
     Arc::new(compiled)
 }
 

@@ -1,5 +1,13 @@
 //! An upstream, compiled.
 
+mod board;
+mod checks;
+mod shared;
+
+pub use board::{Board, CheckTarget, Watched};
+pub use checks::{ActiveChecks, Checks, Judgement, PassiveChecks, ProbeRequest};
+pub use shared::Shared;
+
 use balance::Algorithm;
 use model::ConfigError;
 use model::resource::{HashOn, KeepalivePool, PassHost, Scheme, Timeout};
@@ -39,6 +47,10 @@ pub struct Upstream {
     pub keepalive: Option<Keepalive>,
     /// How encrypted connections are made; `None`: nothing is shown to the nodes and nothing asked of them.
     pub tls: Option<UpstreamTls>,
+    /// How the nodes' health is found out; `None`: not at all.
+    pub checks: Option<Arc<Checks>>,
+    /// What the workers share of it.
+    pub shared: Shared,
 }
 
 /// How encrypted connections to an upstream are made.
@@ -128,10 +140,12 @@ impl Upstream {
     /// # Errors
     /// As [`Self::compile`].
     pub fn of_plugin(written: &model::Upstream) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
-        Ok(crate::reuse::upstream(None, Self::compile(written)?))
+        // Nobody probes its nodes: one given up for its failures would stay so for ever.
+        let unchecked = Self { checks: None, ..Self::compile(written)? };
+        Ok(crate::reuse::upstream(None, "", unchecked))
     }
 
-    /// Compiles an upstream as written. Its `uid` is 0: whoever keeps it gives it one.
+    /// Compiles an upstream as written. Its `uid` is 0 and nothing is `shared`: whoever keeps it gives it both.
     ///
     /// An upstream that names its nodes by service discovery has none here, so its requests are told that no valid
     /// node is there.
@@ -160,6 +174,7 @@ impl Upstream {
         });
         let keepalive = written.keepalive_pool.and_then(|pool| Keepalive::compile(pool, &mut errors));
         let tls = written.tls.as_ref().and_then(|tls| UpstreamTls::compile(tls, &mut errors));
+        let checks = written.checks.as_ref().and_then(|checks| Checks::compile(checks, &mut errors));
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -179,6 +194,8 @@ impl Upstream {
             timeouts,
             keepalive,
             tls,
+            checks: checks.map(Arc::new),
+            shared: Shared::default(),
         })
     }
 }

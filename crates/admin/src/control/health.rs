@@ -6,13 +6,12 @@ use crate::respond::Answer;
 use model::Kind;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::net::IpAddr;
 
 /// What a checker knows of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeHealth {
-    /// The node's address.
-    pub ip: IpAddr,
+    /// The node's address; its name where that has not been resolved yet.
+    pub ip: String,
     /// Its port.
     pub port: u16,
     /// The name that it is asked by, where that is not the address.
@@ -57,7 +56,9 @@ pub(super) async fn all(control: &Control, html: bool) -> Answer {
             found.extend(checker(control, &entry.key, &dump::filled(kind, &entry)));
         }
     }
-    Ok(if html { page(&found) } else { AdminResponse::json(200, &Value::from(found)) })
+    // An empty table of Lua is an object in JSON: what APISIX's clients know.
+    let list = if found.is_empty() { json!({}) } else { Value::from(found.as_slice()) };
+    Ok(if html { page(&found) } else { AdminResponse::json(200, &list) })
 }
 
 /// One resource.
@@ -89,7 +90,7 @@ fn checker(control: &Control, key: &str, value: &Value) -> Option<Value> {
 
 fn node(node: &NodeHealth) -> Value {
     let mut shown = json!({
-        "ip": node.ip.to_string(),
+        "ip": node.ip,
         "port": node.port,
         "status": node.status,
         "counter": {

@@ -122,7 +122,7 @@ impl Ends<'_, '_, '_> {
                         self.timer.arm(deadline_ms);
                     } else if self.timer.expired() {
                         let late = ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out");
-                        return Poll::Ready(Err(late));
+                        return Poll::Ready(Err(if replayable { late.retriable() } else { late }));
                     }
                     return if watching && self.client_left(cx) {
                         let gone = "client closed while waiting for the upstream";
@@ -159,7 +159,7 @@ impl Ends<'_, '_, '_> {
         job: &mut Job<'_, '_, '_>,
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
-        let Job { message, exchange, route, timeouts } = job;
+        let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
         loop {
             self.complete_head(buffer, &mut filled, message, exchange).await?;
@@ -303,6 +303,7 @@ impl BodyFlow {
             Err(error) => {
                 let client = exchange.client.addr;
                 tracing::info!(%client, upstream = exchange.upstream.addr(), "{:?}: {}", error.side, error.reason);
+                exchange.upstream.broke_off = error.side == Side::Upstream;
                 false
             }
         }

@@ -8,6 +8,7 @@ use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use crate::upstream::{AddrPool, Connection, State, Target, connect, pool_of, secure_pool};
+use crate::worker::Worker;
 use balance::Outcome;
 use model::resource::Scheme;
 use plugin::Exchange;
@@ -38,6 +39,7 @@ pub(super) async fn run(
     let mut tried = Vec::new();
     let mut last = None;
     let mut tries = 0;
+    state.begin();
     loop {
         let key = upstream.hashed(exchange);
         let Some(node) = state.pick(&key, worker.clock.now_ms(), &tried) else {
@@ -46,13 +48,18 @@ pub(super) async fn run(
             let error = last.unwrap_or(none);
             return Box::pin(respond::fail(link, message, body, Some(route), exchange, error)).await;
         };
-        let mut job = Job { message, exchange, route, timeouts };
+        let mut job = Job { message, exchange, route, timeouts, sent: false };
         let result = attempt(link, body, &mut job, &state, node).await;
+        let sent = job.sent;
         let latency = exchange.upstream.time.unwrap_or_default();
+        let trace = &exchange.upstream;
+        state.served(node, trace.status, trace.broke_off, result.as_ref().err().copied());
         state.finished(node, Outcome { latency, failed: result.is_err() }, worker.clock.now_ms());
         match result {
             Ok(after) => return after,
-            Err(error) if error.retry && may_retry(upstream, exchange, tries) => {
+            Err(error)
+                if error.retry && may_retry(upstream, exchange, tries) && worth(&state, worker, sent) =>
+            {
                 last = Some(error);
                 tries += 1;
                 tracing::warn!(upstream = exchange.upstream.addr(), "{}; trying another node", error.reason);
@@ -74,12 +81,24 @@ fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: u32) -> bool {
         && upstream.retry_timeout.is_none_or(|limit| exchange.timing.started.elapsed() < limit)
 }
 
+/// Whether another try does no harm to an upstream that is sick. A request that no node was sent is still to be sent for
+/// the first time; any other is one more than its clients asked for, and those are limited.
+fn worth(state: &State, worker: &Worker, sent: bool) -> bool {
+    let worth = !sent || state.may_send_again(worker.clock.now_ms());
+    if !worth {
+        tracing::warn!("no more than a fifth of an upstream's requests is sent again: this one is not");
+    }
+    worth
+}
+
 /// What is done for a client, and by what rules.
 pub(super) struct Job<'j, 'm, 'x> {
     pub(super) message: &'j mut Message<'m>,
     pub(super) exchange: &'j mut Exchange<'x>,
     pub(super) route: &'j Route,
     pub(super) timeouts: Timeouts,
+    /// Whether a node may have got something of the request.
+    pub(super) sent: bool,
 }
 
 /// Asks one node. An error means that the client has been sent nothing.
@@ -112,6 +131,7 @@ async fn attempt(
         Some(connection) => connection,
         None => connect(&pool, link.timer).await?,
     };
+    job.sent = true;
     loop {
         request_head::write(link, job.exchange, &state.upstream, node, upgrade, job.message.out);
         let reused = connection.reused;

@@ -1,17 +1,23 @@
 //! Upstreams as one worker sees them: balancer state, idle connections, names and their addresses.
 
 mod connect;
+mod health;
 mod pool;
+mod probe;
+mod prober;
 mod resolve;
 mod secure;
 
 pub(crate) use connect::{Connection, connect, pool_of};
 pub(crate) use pool::{AddrPool, Pools};
+pub(crate) use prober::Prober;
 pub(crate) use resolve::{Names, Resolver};
 pub(crate) use secure::pool as secure_pool;
 
 use crate::config::EngineConfig;
-use balance::{Balancer, Outcome, Pick};
+use crate::error::ProxyError;
+use balance::{Balancer, Outcome, Pick, RetryBudget};
+use health::Sight;
 use secure::Configs;
 use snapshot::{Keepalive, NodeHost, Upstream};
 use std::cell::{Cell, RefCell};
@@ -39,6 +45,11 @@ pub(crate) struct State {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) nodes: Vec<NodeState>,
     balancer: RefCell<Balancer>,
+    /// Which nodes may be picked, where their health is checked.
+    sight: Sight,
+    /// Clients' requests so far.
+    requests: Cell<u64>,
+    budget: RefCell<RetryBudget>,
 }
 
 /// What a worker knows of one node.
@@ -82,16 +93,6 @@ impl Upstreams {
 
     fn make(&self, upstream: &Arc<Upstream>) -> State {
         let keepalive = upstream.keepalive.unwrap_or(self.keepalive.get());
-        let names: Vec<String> = upstream
-            .nodes
-            .iter()
-            .map(|node| match &node.host {
-                NodeHost::Ip(ip) => ip.to_string(),
-                NodeHost::Name(name) => name.clone(),
-            })
-            .collect();
-        let balanced: Vec<_> = upstream.nodes.iter().zip(&names).map(balanced).collect();
-        let balancer = Balancer::new(upstream.algorithm, &balanced, self.seed);
         let nodes = upstream.nodes.iter().map(|node| {
             let target = match &node.host {
                 NodeHost::Ip(ip) => Target::Addr(self.pools.at((*ip, node.port).into(), keepalive, None)),
@@ -99,7 +100,14 @@ impl Upstreams {
             };
             NodeState { authority: (*node.authority).into(), target }
         });
-        State { upstream: Arc::clone(upstream), nodes: nodes.collect(), balancer: RefCell::new(balancer) }
+        State {
+            upstream: Arc::clone(upstream),
+            nodes: nodes.collect(),
+            balancer: RefCell::new(upstream.balancer(self.seed)),
+            sight: Sight::default(),
+            requests: Cell::new(0),
+            budget: RefCell::default(),
+        }
     }
 
     /// Keeps connections by the rules of `config` from now on, where an upstream has none of its own. Those that idle
@@ -134,10 +142,46 @@ impl Upstreams {
 }
 
 impl State {
+    /// Counts a client's request.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
     /// The node to ask, `tried` ones left out.
     #[inline]
     pub(crate) fn pick(&self, key: &[u8], now_ms: u64, tried: &[usize]) -> Option<usize> {
-        self.balancer.borrow_mut().pick(&Pick { key, now_ms, tried, usable: None })
+        let pick = Pick { key, now_ms, tried, usable: None };
+        if self.upstream.shared.board.is_some() {
+            return self.pick_healthy(&pick);
+        }
+        self.balancer.borrow_mut().pick(&pick)
+    }
+
+    /// The same among the healthy nodes.
+    #[inline(never)]
+    fn pick_healthy(&self, pick: &Pick<'_>) -> Option<usize> {
+        let board = self.upstream.shared.board.as_ref()?;
+        let mut balancer = self.balancer.borrow_mut();
+        let picked = self.sight.pick(board, |usable| balancer.pick(&Pick { usable, ..*pick }));
+        let picked = picked.or_else(|| self.pick_weightless(pick.tried));
+        picked.or_else(|| pick.tried.is_empty().then(|| balancer.pick(pick)).flatten())
+    }
+
+    /// A node for the time in which no healthy one has a weight: these in turn, as in APISIX, whose balancers see the
+    /// healthy nodes alone.
+    #[cold]
+    fn pick_weightless(&self, tried: &[usize]) -> Option<usize> {
+        let nodes = &self.upstream.nodes;
+        let healthy: Vec<usize> = (0..nodes.len()).filter(|&node| self.sight.allows(node)).collect();
+        if healthy.iter().any(|&node| nodes[node].weight > 0) {
+            return None;
+        }
+        let highest = healthy.iter().map(|&node| nodes[node].priority).max()?;
+        let open = |node: &usize| nodes[*node].priority == highest && !tried.contains(node);
+        let open: Vec<usize> = healthy.into_iter().filter(open).collect();
+        let turn = usize::try_from(self.requests.get()).unwrap_or_default();
+        open.get(turn % open.len().max(1)).copied()
     }
 
     /// Tells the balancer how it went.
@@ -145,10 +189,20 @@ impl State {
     pub(crate) fn finished(&self, node: usize, outcome: Outcome, now_ms: u64) {
         self.balancer.borrow_mut().finished(node, outcome, now_ms);
     }
-}
 
-fn balanced<'a>((node, host): (&snapshot::Node, &'a String)) -> balance::Node<'a> {
-    balance::Node { host, port: node.port, weight: node.weight, priority: node.priority }
+    /// Tells the health checks how it went, where there are any: the `status` that the node answered with, or why it
+    /// did not. `broke_off` says that it ended the connection within its answer.
+    #[inline]
+    pub(crate) fn served(&self, node: usize, status: u16, broke_off: bool, error: Option<ProxyError>) {
+        if let Some(watched) = self.upstream.shared.board.as_ref().and_then(|board| board.nodes().get(node)) {
+            health::served(watched, status, broke_off, error);
+        }
+    }
+
+    /// Takes one retry from those that the upstream's requests may have; whether there was one.
+    pub(crate) fn may_send_again(&self, now_ms: u64) -> bool {
+        self.budget.borrow_mut().retry(self.requests.get(), now_ms)
+    }
 }
 
 /// Upstream uids are unique numbers already: spreading their bits is all a table needs.

@@ -52,6 +52,15 @@ impl Resolver {
         Ok((Self(sender), thread))
     }
 
+    /// The addresses of `name`; none where it can't be resolved.
+    pub(crate) async fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        let answer = match self.ask(name) {
+            Some(receiver) => receiver.await.ok().flatten(),
+            None => None,
+        };
+        answer.map_or_else(Vec::new, |answer| answer.addresses)
+    }
+
     fn ask(&self, name: &str) -> Option<oneshot::Receiver<Option<Answer>>> {
         let (answer, receiver) = oneshot::channel();
         self.0.try_send(Question { name: name.to_owned(), answer }).ok()?;

@@ -98,7 +98,7 @@ pub(crate) fn pool(
 
 /// The name that the server is asked for and checked against: the host without its port; an address sends none. A host
 /// that can be no name leaves the node's address.
-fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
+pub(super) fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
     let bare = match memchr::memrchr2(b':', b']', host) {
         Some(at) if host[at] == b':' && memchr::memchr(b':', &host[..at]).is_none_or(|_| host[0] == b'[') => {
             &host[..at]

@@ -1,5 +1,6 @@
 //! One file per resource. Field names and defaults are APISIX's.
 
+mod checks;
 mod consumer;
 mod consumer_group;
 mod credential;
@@ -16,6 +17,10 @@ mod stream_route;
 mod timeout;
 mod upstream;
 
+pub use checks::{
+    ActiveChecks, ActiveHealthy, ActiveUnhealthy, CheckProtocol, Checks, PassiveChecks, PassiveHealthy,
+    PassiveUnhealthy,
+};
 pub use consumer::Consumer;
 pub use consumer_group::ConsumerGroup;
 pub use credential::Credential;

@@ -1,6 +1,6 @@
 //! `upstreams`: a set of nodes and how requests are spread over them.
 
-use super::Timeout;
+use super::{Checks, Timeout};
 use crate::Id;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -43,8 +43,8 @@ pub struct Upstream {
     pub service_name: Option<String>,
     /// The kind of service discovery.
     pub discovery_type: Option<String>,
-    /// Health checks, as written.
-    pub checks: Option<Value>,
+    /// How the nodes' health is found out.
+    pub checks: Option<Checks>,
     /// TLS to the nodes, as written.
     pub tls: Option<Value>,
 }

@@ -22,4 +22,5 @@ mod standalone;
 mod study;
 mod tls;
 mod upstreams;
+mod upstreams_health;
 mod websocket;
