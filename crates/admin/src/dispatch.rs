@@ -5,8 +5,8 @@ use crate::manner::Manner;
 use crate::respond::Answer;
 use crate::target::Target;
 use crate::{
-    Admin, AdminRequest, AdminResponse, auth, batch, delete, fleet, json::parse, list, patch, schema_routes,
-    standalone, write,
+    Admin, AdminRequest, AdminResponse, auth, batch, delete, fleet, history, json::parse, lint, list, patch,
+    schema_routes, standalone, txn, write,
 };
 use model::Kind;
 use serde_json::{Value, json};
@@ -86,6 +86,17 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
     }
     match (method, rest.as_slice()) {
         ("POST", ["configs", "validate"]) => batch::validate(admin, request, &args).await,
+        ("POST", ["txn"]) => txn::run(admin, request, &args, actor).await,
+        ("GET", ["txn"]) => Ok(txn::limits(admin)),
+        ("GET", ["lint"]) => lint::answer(admin).await,
+        ("GET", ["history"]) => history::list(admin, &args).await,
+        ("GET", ["history", revision]) => history::revision(admin, revision).await,
+        ("POST", ["history", revision, "rollback"]) => {
+            history::rollback(admin, request, &args, revision, actor).await
+        }
+        (method, ["txn" | "lint" | "history", ..]) => {
+            Err(AdminResponse::error(405, format!("not supported `{method}` method for this path")))
+        }
         ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
@@ -157,7 +168,7 @@ pub(crate) fn raw_body<'a>(
     admin: &Admin,
     request: &'a AdminRequest,
 ) -> Result<Option<&'a [u8]>, AdminResponse> {
-    let limit = admin.settings.body_limit;
+    let limit = admin.body_limit(&request.path);
     let size = request.body_size.max(u64::try_from(request.body.len()).unwrap_or(u64::MAX));
     if size > u64::try_from(limit).unwrap_or(u64::MAX) {
         let message = format!(

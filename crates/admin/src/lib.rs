@@ -16,16 +16,20 @@ mod checks;
 pub mod control;
 mod current;
 mod delete;
+mod diff;
 mod dispatch;
 mod duplicates;
 mod files_checks;
 mod fleet;
+mod history;
 mod identity;
 mod json;
+pub mod lint;
 mod list;
 mod manner;
 mod merge;
 mod mistakes;
+mod overlay;
 mod paging;
 mod patch;
 mod plugin_checks;
@@ -40,6 +44,8 @@ mod shape;
 mod standalone;
 mod stream_checks;
 mod target;
+mod txn;
+mod whole;
 mod write;
 
 pub use control::{Control, ControlRequest};
@@ -49,6 +55,7 @@ pub use respond::AdminResponse;
 pub use server::serve;
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
 pub use standalone::Standalone;
+pub use whole::{Fault, Resource, check_whole};
 
 use std::sync::Arc;
 use store::Store;
@@ -108,6 +115,23 @@ impl Admin {
     pub fn with_fleet(mut self, fleet: Option<Arc<dyn Fleet>>) -> Self {
         self.fleet = fleet;
         self
+    }
+
+    /// The same Admin API over another store: checks then see what that has.
+    pub(crate) fn seeing(&self, store: Arc<dyn Store>) -> Self {
+        let same = self.with(Arc::clone(&self.registry), self.settings.clone());
+        Self { store, ..same }
+    }
+
+    /// Most bytes of a request's body: a transaction may be as large as the store takes it.
+    #[must_use]
+    pub fn body_limit(&self, path: &str) -> usize {
+        let limit = self.settings.body_limit;
+        if path.trim_end_matches('/').ends_with("/admin/txn") {
+            limit.max(self.store.txn_limits().bytes)
+        } else {
+            limit
+        }
     }
 
     /// How it was set up.

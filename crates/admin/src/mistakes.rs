@@ -45,6 +45,11 @@ impl Mistakes {
         self.first.is_some()
     }
 
+    /// All of them, each with its place in the resource.
+    pub(crate) fn errors(&self) -> &[ConfigError] {
+        &self.errors
+    }
+
     /// The line that APISIX would answer.
     pub(crate) fn line(&self) -> &str {
         self.first.as_deref().unwrap_or_default()

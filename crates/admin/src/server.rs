@@ -47,7 +47,7 @@ async fn answer(
 ) -> Response {
     let admin = current.get();
     let (head, body) = request.into_parts();
-    let read = read(&head, body, admin.settings().body_limit);
+    let read = read(&head, body, admin.body_limit(head.uri.path()));
     let response = match tokio::time::timeout(BODY_TIMEOUT, read).await {
         Ok(Ok((body, body_size))) => {
             let headers = AdminRequest::HEADERS.into_iter().flat_map(|name| {

@@ -21,5 +21,5 @@ mod source;
 pub use keyring::{Format, Keyring, KeyringError, PREFIX, WELL_KNOWN};
 pub use reference::ManagedRef;
 pub use references::{Lifetimes, References};
-pub use sealing::Sealing;
+pub use sealing::{MASK, Sealing};
 pub use secrets::{Revealed, Secrets};

@@ -28,7 +28,12 @@ enum Step {
     Open,
     /// Plugins and managers alone: what the Admin API shows.
     Show,
+    /// All that is secret, however it is stored, becomes [`MASK`].
+    Mask,
 }
+
+/// What stands for a secret where it is not to be seen.
+pub const MASK: &str = "***";
 
 impl Sealing {
     /// Sealing with these keys. `plugin_fields` are the `encrypt_fields` of every plugin that has some.
@@ -62,6 +67,11 @@ impl Sealing {
     /// Decrypts what the Admin API shows in the clear, as APISIX does: plugins' fields, not private keys.
     pub fn show(&self, kind: Kind, id: &str, resource: &mut Map<String, Value>) {
         self.walk(Step::Show, kind, id, resource);
+    }
+
+    /// Puts [`MASK`] in place of everything secret, stored encrypted or not. References stay: they are no secrets.
+    pub fn mask(&self, kind: Kind, id: &str, resource: &mut Map<String, Value>) {
+        self.walk(Step::Mask, kind, id, resource);
     }
 
     fn walk(&self, step: Step, kind: Kind, id: &str, resource: &mut Map<String, Value>) {
@@ -121,7 +131,7 @@ impl Sealing {
             let place = format!("secrets/{path}");
             // APISIX never wrote these encrypted, so what is not in our form is no ciphertext.
             fields::change(&mut config, path, &mut |text| match step {
-                Step::Seal => self.text(step, &place, text),
+                Step::Seal | Step::Mask => self.text(step, &place, text),
                 Step::Open | Step::Show => {
                     text.starts_with(PREFIX).then(|| self.text(step, &place, text)).flatten()
                 }
@@ -143,6 +153,9 @@ impl Sealing {
 
     /// Of a private key only PEM is encrypted, and what is PEM is not decrypted.
     fn private_key(&self, step: Step, place: &str, text: &str) -> Option<String> {
+        if step == Step::Mask {
+            return self.text(step, place, text);
+        }
         let pem = text.starts_with("---");
         if (step == Step::Seal) == pem { self.text(step, place, text) } else { None }
     }
@@ -153,6 +166,7 @@ impl Sealing {
                 let sealed = text.starts_with(PREFIX) && self.keyring.open(place, text).is_some();
                 if sealed || Reference::is_one(text) { None } else { self.keyring.seal(place, text) }
             }
+            Step::Mask => (!Reference::is_one(text)).then(|| MASK.to_owned()),
             Step::Open | Step::Show => {
                 let opened = self.keyring.open(place, text);
                 if opened.is_none() && text.starts_with(PREFIX) {
@@ -198,6 +212,14 @@ mod tests {
             let mut stored = object(resource.clone());
             sealing.seal(kind, id, &mut stored);
             let text = Value::Object(stored.clone()).to_string();
+            for mut masked in [stored.clone(), object(resource.clone())] {
+                sealing.mask(kind, id, &mut masked);
+                let masked = Value::Object(masked).to_string();
+                assert!(
+                    masked.contains(MASK) && secrets.iter().all(|secret| !masked.contains(secret)),
+                    "{masked}"
+                );
+            }
             assert!(secrets.iter().all(|secret| !text.contains(secret)), "{text}");
             let mut twice = stored.clone();
             sealing.seal(kind, id, &mut twice);

@@ -31,4 +31,4 @@ pub use etcd::{Etcd, EtcdConfig};
 pub use file::File;
 pub use history::{KeyChange, RevisionRecord};
 pub use store::{BoxFuture, Store, Watch};
-pub use txn::{Applied, Committed, Op, Precondition, Txn, TxnOutcome};
+pub use txn::{Applied, Committed, Op, Precondition, Txn, TxnLimits, TxnOutcome};

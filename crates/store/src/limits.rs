@@ -14,6 +14,14 @@ pub const TXN_OPS_MAX: usize = 128;
 /// Most bytes of keys and values that one transaction writes: two of the largest values and room for the rest.
 pub const TXN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Most preconditions, and most operations, of one transaction of the embedded store, which shares no limit with etcd:
+/// a whole configuration of ten thousand routes with what they refer to is replaced in one revision.
+pub const EMBEDDED_TXN_OPS_MAX: usize = 16_384;
+
+/// Most bytes that one transaction of the embedded store writes: 16,384 resources of 1 KiB, which is their usual size.
+/// The Admin API runs such transactions one at a time, so that the queue never holds several of them.
+pub const EMBEDDED_TXN_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Longest name of an actor in bytes.
 pub const ACTOR_BYTES_MAX: usize = 256;
 

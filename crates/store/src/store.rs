@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{Batch, Committed, Entry, Listing, Op, RevisionRecord, StoreError, Txn, TxnOutcome};
+use crate::{Batch, Committed, Entry, Listing, Op, RevisionRecord, StoreError, Txn, TxnLimits, TxnOutcome};
 
 /// A future behind a pointer, so that `dyn Store` works.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -21,8 +21,13 @@ pub trait Store: Send + Sync + 'static {
     /// A caller that stops waiting doesn't take the transaction back.
     ///
     /// # Errors
-    /// [`StoreError::Invalid`] if [`Txn::check`] refuses it; [`StoreError::Unknown`] if the medium failed half-way.
+    /// [`StoreError::Invalid`] if it breaks [`Self::txn_limits`] or is contradictory; [`StoreError::Unknown`] if the medium failed half-way.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, StoreError>>;
+
+    /// How large a transaction of this backend may be; at least [`TxnLimits::COMMON`].
+    fn txn_limits(&self) -> TxnLimits {
+        TxnLimits::COMMON
+    }
 
     /// Follows all changes of revision `from` and later, in order, without a gap. `from` may lie in the future.
     ///

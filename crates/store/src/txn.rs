@@ -91,14 +91,38 @@ impl Op {
     }
 }
 
+/// How large a transaction may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TxnLimits {
+    /// Most operations, and most preconditions.
+    pub operations: usize,
+    /// Most bytes of keys and values that are written.
+    pub bytes: usize,
+}
+
+impl TxnLimits {
+    /// What every backend can hold: [`TXN_OPS_MAX`] and [`TXN_BYTES_MAX`].
+    pub const COMMON: Self = Self { operations: TXN_OPS_MAX, bytes: TXN_BYTES_MAX };
+}
+
 impl Txn {
-    /// Refuses what breaks a limit or names a key twice. Every backend calls this first.
+    /// Refuses what breaks one of the limits common to all backends or names a key twice. Every backend calls this
+    /// first, or [`Self::check_within`] where it holds more.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] with the first mistake.
     pub fn check(&self) -> Result<(), StoreError> {
-        if self.then.len() > TXN_OPS_MAX || self.when.len() > TXN_OPS_MAX {
-            return invalid(format!("a transaction has at most {TXN_OPS_MAX} operations and preconditions"));
+        self.check_within(TxnLimits::COMMON)
+    }
+
+    /// The same with the limits of one backend.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] with the first mistake.
+    pub fn check_within(&self, limits: TxnLimits) -> Result<(), StoreError> {
+        let TxnLimits { operations, bytes: bytes_max } = limits;
+        if self.then.len() > operations || self.when.len() > operations {
+            return invalid(format!("a transaction has at most {operations} operations and preconditions"));
         }
         if self.actor.as_ref().is_some_and(|actor| actor.len() > ACTOR_BYTES_MAX) {
             return invalid(format!("an actor's name has at most {ACTOR_BYTES_MAX} bytes"));
@@ -115,8 +139,8 @@ impl Txn {
             }
             bytes += op.key().len() + check_value(op)?;
         }
-        if bytes > TXN_BYTES_MAX {
-            return invalid(format!("a transaction writes at most {TXN_BYTES_MAX} bytes, this one {bytes}"));
+        if bytes > bytes_max {
+            return invalid(format!("a transaction writes at most {bytes_max} bytes, this one {bytes}"));
         }
         Ok(())
     }

@@ -125,7 +125,7 @@ fn escape(text: &[u8]) -> String {
 }
 
 /// Tag, content and what follows; `None` where `input` does not begin with a whole element.
-fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(crate) fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = input.split_first_chunk()?;
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),

@@ -16,6 +16,7 @@ mod server;
 mod site;
 mod sites;
 mod upstream;
+mod validity;
 
 #[cfg(test)]
 mod handshake_tests;
@@ -29,3 +30,4 @@ pub use server::{Choice, Server, ServerOptions};
 pub use site::Site;
 pub use sites::{Entry, Sites};
 pub use upstream::{Trust, Upstreams, Verify};
+pub use validity::Validity;

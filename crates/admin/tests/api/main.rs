@@ -6,6 +6,7 @@ mod access;
 mod bench;
 mod callers;
 mod costs;
+mod declaring;
 mod kinds;
 mod listing;
 mod patching;

@@ -25,11 +25,14 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::limits::{HISTORY_BYTES, HISTORY_PAGE_MAX, HISTORY_REVISIONS, QUEUE_MAX, SWEEP_INTERVAL};
+use crate::limits::{
+    EMBEDDED_TXN_BYTES_MAX, EMBEDDED_TXN_OPS_MAX, HISTORY_BYTES, HISTORY_PAGE_MAX, HISTORY_REVISIONS,
+    QUEUE_MAX, SWEEP_INTERVAL,
+};
 use crate::txn::check_key;
 use crate::{
-    BoxFuture, Clock, Entry, Listing, Op, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnOutcome,
-    Watch,
+    BoxFuture, Clock, Entry, Listing, Op, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnLimits,
+    TxnOutcome, Watch,
 };
 use apply::Retention;
 use follow::Follow;
@@ -185,9 +188,13 @@ impl Store for Embedded {
         Box::pin(Arc::clone(&self.shared).read_aside(move |txn| read::list(&txn, &prefix)))
     }
 
+    fn txn_limits(&self) -> TxnLimits {
+        TxnLimits { operations: EMBEDDED_TXN_OPS_MAX, bytes: EMBEDDED_TXN_BYTES_MAX }
+    }
+
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, StoreError>> {
         Box::pin(async move {
-            txn.check()?;
+            txn.check_within(self.txn_limits())?;
             self.submit(Work::Txn(txn)).await
         })
     }

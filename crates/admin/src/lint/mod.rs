@@ -1,0 +1,141 @@
+//! What is allowed and yet most likely a mistake: rules over the whole configuration, each in a file of its own.
+//!
+//! [`lint`] is a pure function; `GET /lint` calls it with what the store has, `tidegate lint FILE` with a file.
+
+mod authentication;
+mod certificates;
+mod idle_plugins;
+mod references;
+mod scene;
+mod shadowed;
+mod unused;
+mod weights;
+
+use crate::respond::Answer;
+use crate::{Admin, AdminResponse, Resource};
+use plugin::Registry;
+use scene::Scene;
+use serde_json::{Value, json};
+use store::{Clock, SystemClock};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Requests fail, or will.
+    Error,
+    /// It does not do what it looks like.
+    Warning,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The store key of the resource: `/routes/1`.
+    pub key: String,
+    /// A JSON pointer into it; empty for all of it.
+    pub path: String,
+    /// What is so.
+    pub message: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl Severity {
+    /// The name in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+impl Finding {
+    /// As answers have it; `prefix` goes before the key.
+    #[must_use]
+    pub fn to_json(&self, prefix: &str) -> Value {
+        let Self { rule, severity, key, path, message, advice } = self;
+        json!({
+            "rule": rule, "severity": severity.as_str(), "key": format!("{prefix}{key}"), "path": path,
+            "message": message, "advice": advice,
+        })
+    }
+}
+
+type Rule = fn(&Scene<'_>, &mut Vec<Finding>);
+
+const RULES: [Rule; 7] = [
+    references::check,
+    weights::check,
+    certificates::check,
+    shadowed::check,
+    authentication::check,
+    idle_plugins::check,
+    unused::check,
+];
+
+/// What all rules find in `resources`, whose secrets may be encrypted; `now_s` is the time in seconds since 1970.
+/// Errors come first, then the order is that of the keys.
+#[must_use]
+pub fn lint(registry: &Registry, resources: &[Resource], now_s: i64) -> Vec<Finding> {
+    let scene = Scene::new(registry, resources, now_s);
+    let mut found = Vec::new();
+    for rule in RULES {
+        rule(&scene, &mut found);
+    }
+    found.sort_by(|a, b| (a.severity, &a.key, &a.path, a.rule).cmp(&(b.severity, &b.key, &b.path, b.rule)));
+    found
+}
+
+/// `GET /lint`.
+pub(crate) async fn answer(admin: &Admin) -> Answer {
+    let resources: Vec<Resource> = admin
+        .store
+        .list("")
+        .await?
+        .entries
+        .into_iter()
+        .filter_map(|entry| {
+            let fields = serde_json::from_slice(&entry.value).ok()?;
+            Some(Resource { key: entry.key.to_string(), fields })
+        })
+        .collect();
+    let now = i64::try_from(SystemClock.unix_ms() / 1000).unwrap_or(i64::MAX);
+    let found = lint(&admin.registry, &resources, now);
+    let list: Vec<Value> = found.iter().map(|finding| finding.to_json(&admin.settings.prefix)).collect();
+    let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    Ok(AdminResponse::json(200, &json!({ "errors": errors, "warnings": warnings, "list": list })))
+}
+
+#[cfg(test)]
+pub(super) fn found(rule: Rule, resources: &[(&str, Value)]) -> Vec<(String, String)> {
+    found_at(rule, resources, 1_700_000_000)
+}
+
+/// Key and pointer of each finding of one rule.
+#[cfg(test)]
+pub(super) fn found_at(rule: Rule, resources: &[(&str, Value)], now_s: i64) -> Vec<(String, String)> {
+    static AUTH: plugin::PluginDef =
+        plugin::PluginDef::new::<tests::Keys>("key-auth", 2500).authenticates().build();
+    static OTHER: plugin::PluginDef = plugin::PluginDef::new::<tests::Other>("limit-count", 1002).build();
+    let registry = Registry::new(&[&AUTH, &OTHER], serde_json::Map::new()).unwrap();
+    let resources: Vec<Resource> = resources
+        .iter()
+        .map(|(key, value)| Resource { key: (*key).to_owned(), fields: value.as_object().unwrap().clone() })
+        .collect();
+    let mut found = Vec::new();
+    rule(&Scene::new(&registry, &resources, now_s), &mut found);
+    for finding in &found {
+        assert!(!finding.message.is_empty() && !finding.advice.is_empty(), "{finding:?}");
+    }
+    found.into_iter().map(|finding| (finding.key, finding.path)).collect()
+}
+
+#[cfg(test)]
+mod tests;

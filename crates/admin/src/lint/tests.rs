@@ -1,0 +1,65 @@
+//! Two plugins, of which one authenticates; and the order of findings.
+
+use super::{Severity, lint};
+use crate::Resource;
+use model::ConfigError;
+use plugin::{Authenticator, CompileContext, Plugin, Registry};
+use serde_json::{Map, Value, json};
+
+pub(super) struct Keys;
+pub(super) struct Other;
+
+impl Plugin for Keys {
+    type Config = Value;
+
+    fn compile(_: Value, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        Ok(Self)
+    }
+
+    fn schema() -> Value {
+        json!({})
+    }
+}
+
+impl Authenticator for Keys {
+    type CredentialConfig = Value;
+    type Credential = ();
+
+    fn credential_schema() -> Value {
+        json!({})
+    }
+
+    fn credential(_: Value) -> Result<(Vec<u8>, ()), Vec<ConfigError>> {
+        Ok((Vec::new(), ()))
+    }
+}
+
+impl Plugin for Other {
+    type Config = Value;
+
+    fn compile(_: Value, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        Ok(Self)
+    }
+
+    fn schema() -> Value {
+        json!({})
+    }
+}
+
+#[test]
+fn errors_come_first() {
+    let registry = Registry::new(&[], Map::new()).unwrap();
+    let resource = |key: &str, fields: Value| Resource {
+        key: key.to_owned(),
+        fields: fields.as_object().unwrap().clone(),
+    };
+    let resources = [
+        resource("/routes/1", json!({"uri": "/", "upstream_id": "2"})),
+        resource("/plugin_configs/1", json!({})),
+    ];
+    let found = lint(&registry, &resources, 0);
+    let severities: Vec<_> = found.iter().map(|finding| (finding.rule, finding.severity)).collect();
+    assert_eq!(severities, [("dangling-reference", Severity::Error), ("unused", Severity::Warning)]);
+    let shown = found[0].to_json("/apisix");
+    assert_eq!((&shown["key"], &shown["path"]), (&json!("/apisix/routes/1"), &json!("/upstream_id")));
+}
