@@ -41,6 +41,11 @@ pub enum Command {
     },
     /// Tell what the running gateway would do with a request, and why
     Explain(ExplainArgs),
+    /// Find what is allowed in the configuration and yet most likely a mistake
+    Lint(LintArgs),
+    /// Read, compare, write and check the whole configuration as a file
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Measure how fast a server answers
     Bench(Box<bench::cli::BenchArgs>),
     /// Print what makes a shell complete this command's words
@@ -89,6 +94,104 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "IP:PORT")]
     pub control: Option<std::net::SocketAddr>,
     /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How the Admin API is reached.
+#[derive(Debug, Clone, Args)]
+pub struct AdminArgs {
+    /// As every subcommand.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// The Admin API to ask [default: that of the configuration file]
+    #[arg(long, value_name = "URL")]
+    pub admin: Option<String>,
+    /// Its key [default: that of the configuration file, or the one in the data directory]
+    #[arg(long, env = "TIDEGATE_ADMIN_KEY", hide_env_values = true)]
+    pub key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What linting takes.
+#[derive(Debug, Clone, Args)]
+pub struct LintArgs {
+    /// How the Admin API is reached.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// A file to look at, instead of the running gateway
+    #[arg(conflicts_with = "admin")]
+    pub file: Option<PathBuf>,
+    /// Fail for warnings too
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// What is done with a whole configuration.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the running gateway's configuration as a file
+    Dump(DumpArgs),
+    /// Tell what `sync` would do
+    Diff(SyncArgs),
+    /// Make the running gateway's configuration that of the file, deleting what is not in it
+    Sync(SyncArgs),
+    /// Check a file without a gateway
+    Validate(ValidateArgs),
+}
+
+/// What dumping takes.
+#[derive(Debug, Clone, Args)]
+pub struct DumpArgs {
+    /// How the Admin API is reached.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What is meant.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+}
+
+/// Which resources are meant; the others are neither read nor deleted.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ScopeArgs {
+    /// Only these collections, such as `routes`; may be given several times
+    #[arg(long, value_name = "COLLECTION", value_delimiter = ',')]
+    pub select: Vec<String>,
+    /// Only resources with this label; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub label: Vec<String>,
+}
+
+/// What comparing and writing take.
+#[derive(Debug, Clone, Args)]
+pub struct SyncArgs {
+    /// How the Admin API is reached.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// What is meant.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// The file: APISIX's standalone form or ADC's, YAML or JSON
+    pub file: PathBuf,
+    /// Tell what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What checking takes.
+#[derive(Debug, Clone, Args)]
+pub struct ValidateArgs {
+    /// As every subcommand.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// The file: APISIX's standalone form or ADC's, YAML or JSON
+    pub file: PathBuf,
+    /// Refuse fields that nobody knows
+    #[arg(long)]
+    pub strict: bool,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

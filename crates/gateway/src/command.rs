@@ -19,7 +19,7 @@ use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
 use crate::serve::args::ServeArgs;
-use crate::{admin_key, boot, daemon, explain, import, limits, quickstart, serve};
+use crate::{admin_key, boot, daemon, declarative, explain, import, limits, lint, quickstart, serve};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -40,6 +40,8 @@ pub fn execute(cli: &Cli) -> ExitCode {
         Command::Explain(args) => explain_request(args),
         Command::Serve(args) => serve(args),
         Command::Import { from } => import::execute(from),
+        Command::Lint(args) => lint::run(args),
+        Command::Config(command) => declarative::run(command),
         Command::Bench(args) => return bench::cli::execute(args),
         Command::Completions { shell } => completions(*shell),
         Command::Version(_) => say(format_args!("tidegate {}", env!("CARGO_PKG_VERSION"))),
@@ -180,7 +182,7 @@ fn test(args: &CommonArgs) -> anyhow::Result<()> {
 
 /// Prints the findings and lets valid settings through. Warnings are left out where they `were_said`: a daemon's parent
 /// has printed them.
-fn checked(loaded: Result<Loaded, Report>, were_said: bool) -> anyhow::Result<Settings> {
+pub(crate) fn checked(loaded: Result<Loaded, Report>, were_said: bool) -> anyhow::Result<Settings> {
     match loaded {
         Ok(loaded) => {
             if !were_said && !loaded.warnings.problems.is_empty() {
@@ -226,11 +228,11 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
     io::stdout().write_all(&script).context("stdout is closed")
 }
 
-fn say(text: impl Display) -> anyhow::Result<()> {
+pub(crate) fn say(text: impl Display) -> anyhow::Result<()> {
     writeln!(io::stdout(), "{text}").context("stdout is closed")
 }
 
-fn complain(text: impl Display) {
+pub(crate) fn complain(text: impl Display) {
     // Where stderr is closed, the exit code still tells.
     let _ = writeln!(io::stderr(), "{text}");
 }

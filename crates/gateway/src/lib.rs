@@ -3,6 +3,7 @@
 //! `main` parses the command line ([`cli`]) and hands it to [`command`], which reads the configuration ([`config`]),
 //! claims the data directory ([`pidfile`]) and calls [`boot`], where the gateway itself is put together.
 
+pub mod admin_client;
 pub mod admin_key;
 pub mod assemble;
 pub mod boot;
@@ -12,6 +13,8 @@ pub mod command;
 pub mod config;
 pub mod cores;
 pub mod daemon;
+pub mod declarative;
+pub mod explain;
 pub mod encryption;
 pub mod explain;
 pub mod given;
@@ -20,6 +23,7 @@ pub mod import;
 pub mod key_file;
 pub mod launch;
 pub mod limits;
+pub mod lint;
 pub mod pidfile;
 pub mod plan;
 pub mod quickstart;

@@ -75,7 +75,11 @@ impl Plan {
     }
 }
 
-fn registry(settings: &Settings) -> anyhow::Result<Registry> {
+/// The plugins that the configuration names, ready to check what configures them.
+///
+/// # Errors
+/// When `plugin_attr` is refused by one of them.
+pub fn registry(settings: &Settings) -> anyhow::Result<Registry> {
     let plugins = assemble::plugins(settings);
     if !plugins.missing.is_empty() {
         tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));

@@ -114,13 +114,13 @@ pub(crate) async fn answer(admin: &Admin) -> Answer {
 }
 
 #[cfg(test)]
-pub(super) fn found(rule: Rule, resources: &[(&str, Value)]) -> Vec<(String, String)> {
+fn found(rule: Rule, resources: &[(&str, Value)]) -> Vec<(String, String)> {
     found_at(rule, resources, 1_700_000_000)
 }
 
 /// Key and pointer of each finding of one rule.
 #[cfg(test)]
-pub(super) fn found_at(rule: Rule, resources: &[(&str, Value)], now_s: i64) -> Vec<(String, String)> {
+fn found_at(rule: Rule, resources: &[(&str, Value)], now_s: i64) -> Vec<(String, String)> {
     static AUTH: plugin::PluginDef =
         plugin::PluginDef::new::<tests::Keys>("key-auth", 2500).authenticates().build();
     static OTHER: plugin::PluginDef = plugin::PluginDef::new::<tests::Other>("limit-count", 1002).build();

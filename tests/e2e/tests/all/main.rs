@@ -8,6 +8,7 @@ mod centre;
 mod centre_crashes;
 mod connections;
 mod counting;
+mod declarative;
 mod files;
 mod guides;
 mod headers;

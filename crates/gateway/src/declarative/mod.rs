@@ -1,0 +1,84 @@
+//! `tidegate config`: the whole configuration as a file, in the form of APISIX's standalone mode or of ADC.
+
+mod dump;
+mod names;
+mod place;
+mod read;
+mod scope;
+mod shape;
+mod sync;
+mod validate;
+
+use crate::cli::ConfigCommand;
+use crate::command::complain;
+use crate::config::{Problem, Report};
+use admin::Resource;
+use anyhow::{Context, bail};
+use place::Origin;
+use std::path::Path;
+
+/// Largest file that is read; a hundred thousand routes of 1 KiB are no file that somebody wrote.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What a file declares.
+#[derive(Debug)]
+pub struct Declared {
+    file: String,
+    /// Each resource with where it stands.
+    items: Vec<(Resource, Origin)>,
+}
+
+impl Declared {
+    /// The resources, in the order of the file.
+    pub fn resources(&self) -> Vec<Resource> {
+        self.items.iter().map(|(resource, _)| resource.clone()).collect()
+    }
+
+    /// `file:line:column` of a part of a resource; empty where the file has no such resource.
+    pub fn place_of(&self, key: &str, pointer: &str) -> String {
+        let origin = self.items.iter().find(|(resource, _)| resource.key == key).map(|(_, origin)| origin);
+        origin.map_or_else(String::new, |origin| {
+            let at = origin.locate(pointer);
+            format!("{}:{}:{}", self.file, at.line, at.column)
+        })
+    }
+}
+
+/// Does what a subcommand of `config` says.
+///
+/// # Errors
+/// When that fails; what is wrong has then been printed.
+pub fn run(command: &ConfigCommand) -> anyhow::Result<()> {
+    match command {
+        ConfigCommand::Dump(args) => dump::run(args),
+        ConfigCommand::Diff(args) => sync::run(args, true),
+        ConfigCommand::Sync(args) => sync::run(args, args.dry_run),
+        ConfigCommand::Validate(args) => validate::run(args),
+    }
+}
+
+/// Reads a file with the variables of this process; what is wrong with it is printed.
+///
+/// # Errors
+/// When it can't be read, or something is wrong with it.
+pub fn read_or_refuse(path: &Path) -> anyhow::Result<Declared> {
+    let (declared, problems) = load(path)?;
+    if problems.is_empty() {
+        return Ok(declared);
+    }
+    let count = problems.len();
+    complain(Report { file: declared.file, problems });
+    bail!("the file is refused: {count} {}", if count == 1 { "error" } else { "errors" })
+}
+
+/// Reads a file, and says what is wrong with it.
+fn load(path: &Path) -> anyhow::Result<(Declared, Vec<Problem>)> {
+    let file = path.display().to_string();
+    let size = std::fs::metadata(path).with_context(|| format!("{file} can't be read"))?.len();
+    if size > FILE_BYTES_MAX {
+        bail!("{file} is larger than {FILE_BYTES_MAX} bytes");
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("{file} can't be read"))?;
+    let (items, problems) = read::read(&text, &|name| std::env::var(name).ok());
+    Ok((Declared { file, items }, problems))
+}
