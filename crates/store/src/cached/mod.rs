@@ -18,7 +18,8 @@ use tokio::time::timeout;
 
 use crate::limits::FIRST_ANSWER;
 use crate::{
-    BoxFuture, Clock, Entry, Listing, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnOutcome, Watch,
+    BoxFuture, Clock, Entry, Listing, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnLimits,
+    TxnOutcome, Watch,
 };
 use disk::{Disk, Saved};
 use keeper::Keeper;
@@ -190,6 +191,10 @@ impl Store for Cached {
     /// The whole configuration, from the disk if need be; a part of it from the centre alone.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
         if prefix.is_empty() { Box::pin(self.load()) } else { self.centre.inner.list(prefix) }
+    }
+
+    fn txn_limits(&self) -> TxnLimits {
+        self.centre.inner.txn_limits()
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, StoreError>> {
