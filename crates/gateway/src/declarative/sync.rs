@@ -121,6 +121,7 @@ fn send(client: &AdminClient, declared: &Declared, part: &[Value], dry: bool) ->
     }
     match errors.len() {
         0 => bail!("the gateway refuses that ({status}): {}; nothing was changed", said(&answer)),
+        1 => bail!("the gateway refuses that: 1 error; nothing was changed"),
         count => bail!("the gateway refuses that: {count} errors; nothing was changed"),
     }
 }
