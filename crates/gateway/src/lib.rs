@@ -14,7 +14,6 @@ pub mod config;
 pub mod cores;
 pub mod daemon;
 pub mod declarative;
-pub mod explain;
 pub mod encryption;
 pub mod explain;
 pub mod given;
