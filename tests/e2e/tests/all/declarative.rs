@@ -21,7 +21,7 @@ fn a_transaction_is_seen_whole_or_not_at_all() {
         put("/routes/1", route("/hello")),
         put("/routes/2", json!({ "uri": 5 })),
     ] });
-    let answer = gateway.admin("POST", "/apisix/admin/txn", &refused);
+    let answer = gateway.admin("POST", "/txn", &refused);
     assert_eq!(answer.status(), 400);
     assert_eq!(answer.json()["errors"][0]["path"], "/operations/2/value/uri");
     assert_eq!(gateway.get("/hello").status(), 404);
@@ -30,7 +30,7 @@ fn a_transaction_is_seen_whole_or_not_at_all() {
         put("/routes/2", route("/other")),
         put("/upstreams/u", upstream(&nginx)),
     ] });
-    let answer = gateway.admin("POST", "/apisix/admin/txn", &good);
+    let answer = gateway.admin("POST", "/txn", &good);
     assert_eq!(answer.status(), 200, "{}", answer.text());
     // The answer comes when the workers have it.
     assert_eq!((gateway.get("/hello").status(), gateway.get("/other").status()), (200, 200));
@@ -38,20 +38,20 @@ fn a_transaction_is_seen_whole_or_not_at_all() {
         { "op": "delete", "key": "/routes/2" },
         { "op": "patch", "key": "/routes/1", "value": { "uri": "/moved" }, "modifiedIndex": 0 },
     ] });
-    assert_eq!(gateway.admin("POST", "/apisix/admin/txn", &stale).status(), 409);
+    assert_eq!(gateway.admin("POST", "/txn", &stale).status(), 409);
     assert_eq!((gateway.get("/hello").status(), gateway.get("/other").status()), (200, 200));
 }
 
 #[test]
 fn a_rollback_brings_the_traffic_back() {
     let (nginx, gateway) = (Nginx::start(), Gateway::start());
-    gateway.put("/apisix/admin/routes/1", &json!({ "uri": "/hello", "upstream": upstream(&nginx) }));
-    let history = gateway.admin("GET", "/apisix/admin/history", &Value::Null).json();
+    gateway.put("/routes/1", &json!({ "uri": "/hello", "upstream": upstream(&nginx) }));
+    let history = gateway.admin("GET", "/history", &Value::Null).json();
     let good = history["list"][0]["revision"].as_u64().unwrap();
-    gateway.put("/apisix/admin/routes/1", &json!({ "uri": "/elsewhere", "upstream": upstream(&nginx) }));
-    gateway.put("/apisix/admin/routes/2", &json!({ "uri": "/more", "upstream": upstream(&nginx) }));
+    gateway.put("/routes/1", &json!({ "uri": "/elsewhere", "upstream": upstream(&nginx) }));
+    gateway.put("/routes/2", &json!({ "uri": "/more", "upstream": upstream(&nginx) }));
     assert_eq!(gateway.get("/hello").status(), 404);
-    let path = format!("/apisix/admin/history/{good}/rollback");
+    let path = format!("/history/{good}/rollback");
     let answer = gateway.admin("POST", &path, &json!({}));
     assert_eq!(answer.status(), 200, "{}", answer.text());
     assert_eq!((gateway.get("/hello").status(), gateway.get("/more").status()), (200, 404));
@@ -77,7 +77,7 @@ fn tidegate(dir: &Path, arguments: &str) -> (bool, String) {
 fn a_sync_makes_it_so_and_a_second_one_nothing() {
     let (nginx, gateway) = (Nginx::start(), Gateway::start());
     let dir = workplace(&gateway);
-    gateway.put("/apisix/admin/routes/old", &json!({ "uri": "/old", "upstream": upstream(&nginx) }));
+    gateway.put("/routes/old", &json!({ "uri": "/old", "upstream": upstream(&nginx) }));
     let file = format!(
         "services:\n- name: web\n  upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}\n  routes:\n  - name: hello\n    \
          uris: [/hello]\nconsumers:\n- username: jack\n",
@@ -116,9 +116,9 @@ fn lint_finds_a_shadowed_route() {
     assert!(ok, "{said}");
     for (id, priority) in [("1", 0), ("2", 1)] {
         let route = json!({ "uri": "/hello", "priority": priority, "upstream": upstream(&nginx) });
-        gateway.put(&format!("/apisix/admin/routes/{id}"), &route);
+        gateway.put(&format!("/routes/{id}"), &route);
     }
-    let found = gateway.admin("GET", "/apisix/admin/lint", &Value::Null).json();
+    let found = gateway.admin("GET", "/lint", &Value::Null).json();
     assert_eq!(found["list"][0]["rule"], "unreachable-route");
     assert_eq!(found["list"][0]["key"], "/apisix/routes/1");
     assert!(tidegate(dir.path(), "lint").0, "warnings alone are no failure");
