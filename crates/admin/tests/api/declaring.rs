@@ -4,7 +4,7 @@ use crate::bench::{Bench, limit, request, route, timeless, upstream};
 use serde_json::{Value, json};
 
 fn txn(operations: Value) -> Value {
-    json!({ "operations": operations })
+    Value::Object([("operations".to_owned(), operations)].into_iter().collect())
 }
 
 #[tokio::test]
