@@ -35,6 +35,8 @@ pub struct EngineConfig {
     pub paths: PathRules,
     /// How much of a body is read ahead where conditions look at it.
     pub body_vars: BodyLimits,
+    /// Whether HTTP/2 is spoken with clients that ask for it.
+    pub http2: bool,
     /// What TLS is spoken with clients; `None` where no address asks for it.
     pub tls: Option<Arc<tls::Server>>,
     /// What TLS is spoken with upstreams.

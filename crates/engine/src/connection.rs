@@ -3,10 +3,12 @@
 use crate::buffers::Scratch;
 use crate::config::{ClientLimits, EngineConfig};
 use crate::exchange::{self, After};
+use crate::http2;
 use crate::io;
 use crate::timer::{Registration, Timer};
 use crate::transport::{self, Stream};
 use crate::worker::Worker;
+use bytes::Bytes;
 use observe::metrics::State;
 use plugin::Client;
 use std::cell::Cell;
@@ -74,7 +76,7 @@ pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client:
 }
 
 /// Has the timer wake the task that this runs in.
-async fn attach(timer: &Timer) {
+pub(crate) async fn attach(timer: &Timer) {
     poll_fn(|cx| {
         timer.attach(cx);
         Poll::Ready(())
@@ -132,6 +134,17 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
                 }
                 exchange::run(&mut link, &mut scratch).await
             }
+            // With or without TLS, an HTTP/2 client says so first.
+            Head::Refused(HeadError::Version) if begins_http2(&link, &scratch) => {
+                let read = Bytes::copy_from_slice(&scratch.input[..scratch.filled]);
+                worker.buffers.put_scratch(scratch);
+                // Boxed: not part of every connection's state.
+                return Box::pin(http2::serve(&worker, stream, read, client, timer, &open)).await;
+            }
+            // Who has agreed to speak HTTP/2 understands no other answer.
+            Head::Refused(_) if number == 1 && client.tls.as_ref().is_some_and(|tls| tls.http2) => {
+                After::Closed
+            }
             Head::Refused(error) => {
                 exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await
             }
@@ -159,8 +172,13 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
     }
 }
 
+/// Whether what is read is the beginning of an HTTP/2 connection.
+fn begins_http2(link: &Link<'_>, scratch: &Scratch) -> bool {
+    link.number == 1 && link.config.http2 && wire::http2::is_preface(&scratch.input[..scratch.filled])
+}
+
 /// The client that the proxy at the other end names, with the lines that tell upstreams of it.
-fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<(Client, Vec<u8>)> {
+pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<(Client, Vec<u8>)> {
     let view = RequestView { head: &scratch.head, bytes: &scratch.input[..scratch.head.length] };
     let client = link.client.named(link.config.real_ip.client(view)?);
     let lines = exchange::forwarded_lines(&client);
@@ -258,7 +276,7 @@ async fn linger(worker: &Worker, stream: &mut Stream, timer: &Timer, scratch: &m
 }
 
 /// Counts an open connection, in the state it is in, for as long as it lives.
-struct Open<'w> {
+pub(crate) struct Open<'w> {
     worker: &'w Worker,
     state: Cell<State>,
 }
@@ -270,7 +288,8 @@ impl<'w> Open<'w> {
         Self { worker, state: Cell::new(State::Reading) }
     }
 
-    fn is(&self, state: State) {
+    /// Takes note of the state.
+    pub(crate) fn is(&self, state: State) {
         let before = self.state.replace(state);
         self.worker.context.metrics.connections.moved(&self.worker.token, before, state);
     }

@@ -10,6 +10,7 @@ mod connection;
 mod error;
 mod exchange;
 mod handle;
+mod http2;
 mod io;
 mod listen;
 mod merged;

@@ -62,6 +62,7 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
         },
         mount,
         access_log: plan.access_log.clone(),
+        http2: proxy.http2,
         tls: Some(Arc::clone(&plan.tls)),
         upstream_tls: Arc::clone(&plan.upstream_tls),
     }

@@ -15,8 +15,7 @@ impl LogSource for Exchange<'_> {
         if self.request.view.head.method_token.is_empty() {
             return [b"", b"", b""];
         }
-        let version: &[u8] = if self.request.view.head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" };
-        [self.request.method(), self.request.target(), version]
+        [self.request.method(), self.request.target(), self.request.view.head.facts.version()]
     }
 
     fn request_id(&self) -> Option<u128> {

@@ -108,11 +108,9 @@ impl Exchange<'_> {
             Var::QueryString => present(request.query()),
             Var::IsArgs => Some(Cow::Borrowed(if request.query().is_empty() { &b""[..] } else { b"?" })),
             Var::Host | Var::ServerName => present(&request.host),
-            Var::ServerProtocol => {
-                Some(Cow::Borrowed(if request.view.head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" }))
-            }
+            Var::ServerProtocol => Some(Cow::Borrowed(request.view.head.facts.version())),
             Var::RequestLine => {
-                let version: &[u8] = if request.view.head.facts.http11 { b"HTTP/1.1" } else { b"HTTP/1.0" };
+                let version = request.view.head.facts.version();
                 Some(Cow::Owned([request.method(), request.target(), version].join(&b' ')))
             }
             Var::Http(name) => request.header(name.as_bytes()).map(Cow::Borrowed),

@@ -18,6 +18,8 @@ pub struct Peer {
     pub cipher: &'static str,
     /// Whether the session is a resumed one.
     pub resumed: bool,
+    /// Whether HTTP/2 was agreed upon.
+    pub http2: bool,
     /// What became of its certificate.
     pub verdict: Verdict,
     certificate: Option<CertificateDer<'static>>,
@@ -29,6 +31,7 @@ impl Peer {
     pub fn new(connection: &ServerConnection, choice: Choice) -> Self {
         let chain = connection.peer_certificates().unwrap_or_default();
         Self {
+            http2: connection.alpn_protocol() == Some(b"h2"),
             verdict: choice.site.verdict(chain),
             certificate: chain.first().map(|certificate| certificate.clone().into_owned()),
             site: choice.site,

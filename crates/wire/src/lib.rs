@@ -10,6 +10,7 @@ mod method;
 mod target;
 
 pub mod http1;
+pub mod http2;
 
 pub use body::{BodyEvent, BodyLength};
 pub use field::{Field, Known, Span};

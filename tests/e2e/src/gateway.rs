@@ -230,6 +230,7 @@ fn config(spec: &Spec, [port, tls, admin, status, metrics]: [u16; 5]) -> Value {
             "enable_control": false,
             "ssl": { "listen": [{ "ip": "127.0.0.1", "port": tls }] },
             "status": { "ip": "127.0.0.1", "port": status },
+            "enable_control": false,
         },
         "deployment": { "admin": {
             "admin_listen": { "ip": "127.0.0.1", "port": admin },

@@ -8,6 +8,7 @@
 
 mod etcd;
 mod gateway;
+mod http2;
 mod message;
 mod network;
 mod nginx;
@@ -18,6 +19,7 @@ mod upstream;
 
 pub use etcd::Etcd;
 pub use gateway::{ADMIN_KEY, Gateway, Spec};
+pub use http2::{Http2Client, Http2Upstream, asynchronously};
 pub use message::{Message, Pattern};
 pub use network::{Home, own_network};
 pub use nginx::Nginx;

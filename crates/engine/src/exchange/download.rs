@@ -15,8 +15,8 @@ use crate::upstream::Connection;
 use crate::worker::Worker;
 use plugin::{Exchange, ResponseSource, UpstreamResponse};
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -124,7 +124,7 @@ impl Ends<'_, '_, '_> {
                         let late = ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out");
                         return Poll::Ready(Err(if replayable { late.retriable() } else { late }));
                     }
-                    return if watching && self.client_left(cx) {
+                    return if self.client.is_reset(cx) || (watching && self.client_left(cx)) {
                         let gone = "client closed while waiting for the upstream";
                         Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)))
                     } else {
@@ -398,9 +398,19 @@ impl BodyFlow {
         self.filled -= self.start;
         self.start = 0;
         ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
-        let count = io::read(ends.upstream, &mut buffer[self.filled..], ends.timer)
-            .await
-            .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
+        let mut reading = pin!(io::read(ends.upstream, &mut buffer[self.filled..], ends.timer));
+        // A call that streams may be silent for long: who takes it back is not to wait for its next piece.
+        let read = poll_fn(|cx| match reading.as_mut().poll(cx) {
+            Poll::Pending if ends.client.is_reset(cx) => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        let count = match read.await {
+            Some(read) => read.map_err(|error| ProxyError::io(Side::Upstream, &error))?,
+            None => {
+                let gone = "client gave up the request while its response was under way";
+                return Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone));
+            }
+        };
         if count > 0 {
             self.filled += count;
             return Ok(());

@@ -5,7 +5,6 @@ use crate::config::Mount;
 use crate::connection::Link;
 use crate::worker::Worker;
 use files::Site;
-use model::resource::Scheme;
 use plugin::{Exchange, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
 use std::borrow::Cow;
@@ -36,9 +35,7 @@ pub(super) fn choose<'s>(
             None if let Some(UpstreamChoice::Id(id)) = chosen(exchange) => {
                 Origin::Reply(Reply::text(500, format!("failed to fetch upstream info by upstream id: {id}")))
             }
-            Some(upstream) if matches!(upstream.scheme, Scheme::Http | Scheme::Https) => {
-                Origin::Upstream(route, upstream)
-            }
+            Some(upstream) if upstream.scheme.is_http() => Origin::Upstream(route, upstream),
             // Written into the store by others: what is meant to be encrypted is not sent in the clear.
             Some(upstream) => {
                 tracing::error!(

@@ -117,7 +117,7 @@ async fn attempt(
         named => pool_of(&worker.upstreams, named, link.timer, worker.clock.now_ms()).await?,
     };
     let pool = match state.upstream.scheme {
-        Scheme::Https => {
+        Scheme::Https | Scheme::Grpcs => {
             let host = request_head::host(job.exchange, &state.upstream, node);
             secure_pool(&worker.upstreams, job.message.snapshot, &state.upstream, &pool, host)?
         }

@@ -2,9 +2,11 @@
 //! instructions, and costs no more than one branch.
 
 mod handshake;
+mod http2;
 mod tls;
 
 pub(crate) use handshake::{accept, connect};
+pub(crate) use http2::{Http2Stream, Streams};
 pub(crate) use tls::TlsStream;
 
 use std::io;
@@ -19,18 +21,22 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream>),
+    /// One stream of an HTTP/2 connection: one message each way.
+    Http2(Box<Http2Stream>),
 }
 
 /// What a connection sends us.
 pub(crate) enum ReadSide<'s> {
     Plain(ReadHalf<'s>),
     Tls(&'s TlsStream),
+    Http2(&'s Http2Stream),
 }
 
 /// What we send on a connection.
 pub(crate) enum WriteSide<'s> {
     Plain(WriteHalf<'s>),
     Tls(&'s TlsStream),
+    Http2(&'s Http2Stream),
 }
 
 impl Stream {
@@ -43,11 +49,12 @@ impl Stream {
                 (ReadSide::Plain(read), WriteSide::Plain(write))
             }
             Self::Tls(stream) => (ReadSide::Tls(stream), WriteSide::Tls(stream)),
+            Self::Http2(stream) => (ReadSide::Http2(stream), WriteSide::Http2(stream)),
         }
     }
 
     /// Sends at once what the socket takes of `bytes`: how many that are, 0 when it takes none now, or when they are to
-    /// be encrypted first. No future is made, and no waker stored, for the writes that need no wait, which are nearly
+    /// be encrypted or framed first. No future is made, and no waker stored, for the writes that need no wait, which are nearly
     /// all.
     ///
     /// # Errors
@@ -56,7 +63,7 @@ impl Stream {
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => send_now(stream, bytes),
-            Self::Tls(_) => Ok(0),
+            Self::Tls(_) | Self::Http2(_) => Ok(0),
         }
     }
 
@@ -69,6 +76,8 @@ impl Stream {
                 stream.try_read(&mut [0u8; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             }
             Self::Tls(stream) => stream.is_quiet(),
+            // Carries one message, and is never idle.
+            Self::Http2(_) => false,
         }
     }
 }
@@ -83,6 +92,7 @@ impl ReadSide<'_> {
                     .map(|peeked| !peeked.is_ok_and(|count| count > 0))
             }
             Self::Tls(stream) => stream.poll_left(cx),
+            Self::Http2(stream) => stream.poll_left(cx),
         }
     }
 }
@@ -96,7 +106,19 @@ impl WriteSide<'_> {
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(half) => send_now(half.as_ref(), bytes),
-            Self::Tls(_) => Ok(0),
+            Self::Tls(_) | Self::Http2(_) => Ok(0),
+        }
+    }
+}
+
+impl WriteSide<'_> {
+    /// Whether the other side has said that it wants no more of this message. HTTP/1.1 can't say so but by its end, which
+    /// a write finds.
+    #[inline]
+    pub(crate) fn is_reset(&self, cx: &mut Context<'_>) -> bool {
+        match self {
+            Self::Plain(_) | Self::Tls(_) => false,
+            Self::Http2(stream) => stream.poll_left(cx).is_ready(),
         }
     }
 }
@@ -115,6 +137,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
+            Self::Http2(stream) => stream.poll_read(cx, into),
         }
     }
 }
@@ -125,6 +148,7 @@ impl AsyncRead for ReadSide<'_> {
         match self.get_mut() {
             Self::Plain(half) => Pin::new(half).poll_read(cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
+            Self::Http2(stream) => stream.poll_read(cx, into),
         }
     }
 }
@@ -142,6 +166,7 @@ macro_rules! write_as {
                 match self.get_mut() {
                     Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
                     Self::Tls(stream) => stream.poll_write(cx, &[io::IoSlice::new(bytes)]),
+                    Self::Http2(stream) => stream.poll_write(cx, &[io::IoSlice::new(bytes)]),
                 }
             }
 
@@ -154,6 +179,7 @@ macro_rules! write_as {
                 match self.get_mut() {
                     Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
                     Self::Tls(stream) => stream.poll_write(cx, slices),
+                    Self::Http2(stream) => stream.poll_write(cx, slices),
                 }
             }
 
@@ -164,7 +190,8 @@ macro_rules! write_as {
             #[inline]
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 match self.get_mut() {
-                    Self::Plain(_) => Poll::Ready(Ok(())),
+                    // The task of an HTTP/2 connection sends what its streams have handed over.
+                    Self::Plain(_) | Self::Http2(_) => Poll::Ready(Ok(())),
                     Self::Tls(stream) => stream.poll_flush(cx),
                 }
             }
@@ -173,6 +200,10 @@ macro_rules! write_as {
                 match self.get_mut() {
                     Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
                     Self::Tls(stream) => stream.poll_shutdown(cx),
+                    Self::Http2(stream) => {
+                        stream.finish();
+                        Poll::Ready(Ok(()))
+                    }
                 }
             }
         }

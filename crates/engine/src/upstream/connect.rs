@@ -29,15 +29,23 @@ pub(crate) async fn pool_of(
 ) -> Result<Rc<AddrPool>, ProxyError> {
     match target {
         Target::Addr(pool) => Ok(Rc::clone(pool)),
-        Target::Name { name, port, keepalive } => {
+        Target::Name { name, port, keepalive, protocol } => {
             let ip = upstreams.names.resolve(name, timer, now_ms).await?;
-            Ok(upstreams.pool((ip, *port).into(), *keepalive))
+            Ok(upstreams.pool((ip, *port).into(), *keepalive, *protocol))
         }
     }
 }
 
-/// A new connection to the pool's address; `timer` holds the connect timeout.
+/// A new connection to the pool's address, or a stream on one; `timer` holds the connect timeout.
 pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Box<Connection>, ProxyError> {
+    match &pool.multiplexed {
+        None => Ok(Box::new(Connection { stream: open(pool, timer).await?, requests: 0, reused: false })),
+        Some(multiplexed) => Box::pin(multiplexed.connect(pool, timer)).await,
+    }
+}
+
+/// Opens a connection.
+pub(super) async fn open(pool: &AddrPool, timer: &Timer) -> Result<Stream, ProxyError> {
     let failed = |error: std::io::Error| ProxyError::io(Side::Upstream, &error).retriable();
     let socket = if pool.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let mut connecting = pin!(socket.map_err(failed)?.connect(pool.address));
@@ -54,13 +62,12 @@ pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Box<Connec
     .await?;
     // As on the client's side: each write is a whole head or all there is of a body.
     let _ = stream.set_nodelay(true);
-    let stream = match &pool.secure {
+    Ok(match &pool.secure {
         None => Stream::Plain(stream),
         // Large, and rare: not part of every connection's state.
         Some(secure) => {
             let session = transport::connect(stream, &secure.config, &secure.session.name, timer);
             Stream::Tls(Box::pin(session).await?)
         }
-    };
-    Ok(Box::new(Connection { stream, requests: 0, reused: false }))
+    })
 }

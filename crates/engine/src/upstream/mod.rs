@@ -2,6 +2,7 @@
 
 mod connect;
 mod health;
+mod multiplexed;
 mod pool;
 mod probe;
 mod prober;
@@ -9,7 +10,7 @@ mod resolve;
 mod secure;
 
 pub(crate) use connect::{Connection, connect, pool_of};
-pub(crate) use pool::{AddrPool, Pools};
+pub(crate) use pool::{AddrPool, Pools, Protocol};
 pub(crate) use prober::Prober;
 pub(crate) use resolve::{Names, Resolver};
 pub(crate) use secure::pool as secure_pool;
@@ -64,7 +65,7 @@ pub(crate) enum Target {
     /// At a fixed address.
     Addr(Rc<AddrPool>),
     /// At the addresses of a name.
-    Name { name: String, port: u16, keepalive: Keepalive },
+    Name { name: String, port: u16, keepalive: Keepalive, protocol: Protocol },
 }
 
 impl Upstreams {
@@ -93,10 +94,14 @@ impl Upstreams {
 
     fn make(&self, upstream: &Arc<Upstream>) -> State {
         let keepalive = upstream.keepalive.unwrap_or(self.keepalive.get());
+        let protocol = if upstream.scheme.is_http2() { Protocol::Http2 } else { Protocol::Http1 };
         let nodes = upstream.nodes.iter().map(|node| {
+            let port = node.port;
             let target = match &node.host {
-                NodeHost::Ip(ip) => Target::Addr(self.pools.at((*ip, node.port).into(), keepalive, None)),
-                NodeHost::Name(name) => Target::Name { name: name.clone(), port: node.port, keepalive },
+                NodeHost::Ip(ip) => {
+                    Target::Addr(self.pools.at((*ip, port).into(), keepalive, None, protocol))
+                }
+                NodeHost::Name(name) => Target::Name { name: name.clone(), port, keepalive, protocol },
             };
             NodeState { authority: (*node.authority).into(), target }
         });
@@ -122,8 +127,13 @@ impl Upstreams {
     }
 
     /// The pool of one resolved address.
-    pub(crate) fn pool(&self, address: std::net::SocketAddr, keepalive: Keepalive) -> Rc<AddrPool> {
-        self.pools.at(address, keepalive, None)
+    pub(crate) fn pool(
+        &self,
+        address: std::net::SocketAddr,
+        keepalive: Keepalive,
+        protocol: Protocol,
+    ) -> Rc<AddrPool> {
+        self.pools.at(address, keepalive, None, protocol)
     }
 
     fn tls(&self) -> Arc<tls::Upstreams> {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use super::Connection;
+use super::multiplexed::Multiplexed;
 use super::secure::{Secure, Session};
 
 /// How often idle connections are looked at.
@@ -23,7 +24,16 @@ pub(crate) struct Pools {
 }
 
 /// Pools with different settings are different pools.
-type PoolKey = (SocketAddr, (u32, Option<u128>, u64), Option<Session>);
+type PoolKey = (SocketAddr, (u32, Option<u128>, u64), Option<Session>, Protocol);
+
+/// What is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1: one request after the other.
+    Http1,
+    /// HTTP/2: many at a time.
+    Http2,
+}
 
 /// The idle connections to one address.
 pub(crate) struct AddrPool {
@@ -35,6 +45,8 @@ pub(crate) struct AddrPool {
     pub(crate) keepalive: Keepalive,
     /// How its connections are encrypted; `None`: not at all.
     pub(crate) secure: Option<Secure>,
+    /// Its HTTP/2 connections; `None` where HTTP/1.1 is spoken.
+    pub(crate) multiplexed: Option<Multiplexed>,
     /// Longest idle first.
     idle: RefCell<Vec<Idle>>,
 }
@@ -51,14 +63,15 @@ impl Pools {
         address: SocketAddr,
         keepalive: Keepalive,
         secure: Option<Secure>,
+        protocol: Protocol,
     ) -> Rc<AddrPool> {
         let key = (keepalive.size, keepalive.idle_timeout.map(|t| t.as_millis()), keepalive.requests);
         let session = secure.as_ref().map(|secure| secure.session.clone());
         let mut pools = self.by_address.borrow_mut();
         // Clients may choose the name; who makes up names without end gets connections that nobody keeps.
         let keepalive = if pools.len() < POOLS_MAX { keepalive } else { Keepalive { size: 0, ..keepalive } };
-        let make = || Rc::new(AddrPool::new(address, keepalive, secure));
-        Rc::clone(pools.entry((address, key, session)).or_insert_with(make))
+        let make = || Rc::new(AddrPool::new(address, keepalive, secure, protocol));
+        Rc::clone(pools.entry((address, key, session, protocol)).or_insert_with(make))
     }
 
     /// Closes connections that idled too long or that the other side closed, and forgets pools that nobody uses.
@@ -69,21 +82,27 @@ impl Pools {
         self.swept_ms.set(now_ms);
         self.by_address.borrow_mut().retain(|_, pool| {
             pool.sweep(now_ms);
-            Rc::strong_count(pool) > 1 || !pool.idle.borrow().is_empty()
+            let empty =
+                pool.idle.borrow().is_empty() && pool.multiplexed.as_ref().is_none_or(Multiplexed::is_empty);
+            Rc::strong_count(pool) > 1 || !empty
         });
     }
 }
 
 impl AddrPool {
-    fn new(address: SocketAddr, keepalive: Keepalive, secure: Option<Secure>) -> Self {
+    fn new(address: SocketAddr, keepalive: Keepalive, secure: Option<Secure>, protocol: Protocol) -> Self {
+        let multiplexed = (protocol == Protocol::Http2).then(Multiplexed::default);
         let text = address.to_string();
         let ip_len = text.rfind(':').unwrap_or(text.len());
-        Self { address, text: text.into(), ip_len, keepalive, secure, idle: RefCell::default() }
+        Self { address, text: text.into(), ip_len, keepalive, secure, multiplexed, idle: RefCell::default() }
     }
 
     /// An idle connection that is still open, if there is one.
     #[inline]
     pub(crate) fn take(&self) -> Option<Box<Connection>> {
+        if let Some(multiplexed) = &self.multiplexed {
+            return multiplexed.stream(self.keepalive.requests, self.secure.is_some());
+        }
         loop {
             let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
             // Readable while idle: the other side closed it, or speaks out of turn.
@@ -94,10 +113,17 @@ impl AddrPool {
         }
     }
 
+    /// What is spoken on its connections.
+    #[inline]
+    pub(crate) fn protocol(&self) -> Protocol {
+        if self.multiplexed.is_some() { Protocol::Http2 } else { Protocol::Http1 }
+    }
+
     /// Keeps a connection for the next request, if it may carry one and there is room: when full, the one that idles
     /// longest makes it.
     pub(crate) fn put(&self, connection: Box<Connection>, now_ms: u64) {
-        if connection.requests >= self.keepalive.requests {
+        // A stream of HTTP/2 has carried what it carries; its connection was never away.
+        if connection.requests >= self.keepalive.requests || self.multiplexed.is_some() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -113,6 +139,9 @@ impl AddrPool {
     fn sweep(&self, now_ms: u64) {
         let limit_ms =
             self.keepalive.idle_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        if let Some(multiplexed) = &self.multiplexed {
+            multiplexed.sweep(now_ms, limit_ms);
+        }
         self.idle.borrow_mut().retain(|idle| {
             let fresh = limit_ms.is_none_or(|limit| now_ms.saturating_sub(idle.since_ms) < limit);
             fresh && idle.connection.stream.is_quiet()

@@ -1,6 +1,6 @@
 //! Connections to upstreams that are encrypted (`scheme: https`): what is shown and asked of which node.
 
-use super::{AddrPool, Upstreams};
+use super::{AddrPool, Protocol, Upstreams};
 use crate::error::{ErrorKind, ProxyError, Side};
 use snapshot::{Snapshot, Upstream, UpstreamTls};
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ pub(crate) struct Session {
 
 /// What handshakes are done with, by the certificate shown and what is asked of the server.
 #[derive(Default)]
-pub(crate) struct Configs(RefCell<HashMap<(u64, Verify), Arc<ClientConfig>>>);
+pub(crate) struct Configs(RefCell<HashMap<(u64, Verify, Protocol), Arc<ClientConfig>>>);
 
 impl Configs {
     /// Forgets those that no pool uses.
@@ -49,12 +49,17 @@ impl Configs {
         tls: &tls::Upstreams,
         session: &Session,
         identity: Option<&tls::Identity>,
+        protocol: Protocol,
     ) -> Option<Arc<ClientConfig>> {
-        let key = (session.identity, session.verify);
+        let key = (session.identity, session.verify, protocol);
         if let Some(config) = self.0.borrow().get(&key) {
             return Some(Arc::clone(config));
         }
-        let made = tls.config(session.verify, identity, &["http/1.1"]);
+        let offered = match protocol {
+            Protocol::Http1 => "http/1.1",
+            Protocol::Http2 => "h2",
+        };
+        let made = tls.config(session.verify, identity, &[offered]);
         let config = made.inspect_err(|error| tracing::error!("TLS to upstreams: {error}")).ok()?;
         self.0.borrow_mut().insert(key, Arc::clone(&config));
         Some(config)
@@ -91,9 +96,11 @@ pub(crate) fn pool(
         verify: if tls.verify { Verify::Name } else { Verify::Nothing },
     };
     let settings = upstreams.tls();
-    let config = upstreams.configs.get(&settings, &session, identity.map(|identity| &**identity));
+    let protocol = plain.protocol();
+    let identity = identity.map(|identity| &**identity);
+    let config = upstreams.configs.get(&settings, &session, identity, protocol);
     let config = config.ok_or_else(missing)?;
-    Ok(upstreams.pools.at(plain.address, plain.keepalive, Some(Secure { config, session })))
+    Ok(upstreams.pools.at(plain.address, plain.keepalive, Some(Secure { config, session }), protocol))
 }
 
 /// The name that the server is asked for and checked against: the host without its port; an address sends none. A host

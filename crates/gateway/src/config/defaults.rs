@@ -38,7 +38,7 @@ impl Default for Tls {
                 address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, TLS_PORT)),
                 implied: false,
             }],
-            options: tls::ServerOptions { alpn: vec!["http/1.1"], ..tls::ServerOptions::default() },
+            options: tls::ServerOptions { alpn: vec!["h2", "http/1.1"], ..tls::ServerOptions::default() },
             trusted: vec![TrustedFile::System],
         }
     }

@@ -16,7 +16,6 @@ const fn row(path: &'static str, why: &'static str, fulfilled: &'static [&'stati
 
 const ROWS: &[Row] = &[
     row("apisix.enable_reuseport", "each worker has its own socket", &["true"]),
-    row("apisix.enable_http2", "HTTP/2 is not spoken yet", &["false"]),
     row("apisix.proxy_protocol", "the PROXY protocol is not spoken yet", &[]),
     row("apisix.ssl.ssl_cert", "certificates are ssl resources", &[]),
     row("apisix.ssl.ssl_cert_key", "certificates are ssl resources", &[]),
@@ -97,7 +96,7 @@ mod tests {
             ("nginx_config:\n  http_configuration_snippet: |\n    # only a comment\n", 0),
             ("apisix:\n  stream_proxy:\n    tcp: [9100]\n", 1),
             ("apisix:\n  stream_proxy:\n", 0),
-            ("apisix: {enable_http2: true, delete_uri_tail_slash: true, dns_resolver: [1.1.1.1]}\n", 2),
+            ("apisix: {enable_http2: true, delete_uri_tail_slash: true, dns_resolver: [1.1.1.1]}\n", 1),
             ("apisix: {enable_http2: false, delete_uri_tail_slash: false, resolver_timeout: 5}\n", 0),
             (
                 "nginx_config: {http: {underscores_in_headers: \"on\", large_client_header_buffers: 4 8k}}\n",

@@ -85,7 +85,7 @@ pub struct Proxy {
     pub listen: Vec<Listen>,
     /// `enable_reuseport`.
     pub reuse_port: bool,
-    /// `enable_http2`: h2c on the plain ports.
+    /// `enable_http2`: HTTP/2 on all ports, without TLS for clients that begin with it.
     pub http2: bool,
     /// `enable_ipv6`: whether names resolve to IPv6 addresses too.
     pub ipv6: bool,

@@ -141,6 +141,18 @@ impl Scheme {
         }
     }
 
+    /// Whether requests of routes can be passed on by it.
+    #[must_use]
+    pub fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https) || self.is_http2()
+    }
+
+    /// Whether it is HTTP/2.
+    #[must_use]
+    pub fn is_http2(self) -> bool {
+        matches!(self, Self::Grpc | Self::Grpcs)
+    }
+
     /// The port of a node that names none.
     #[must_use]
     pub fn default_port(self) -> u16 {

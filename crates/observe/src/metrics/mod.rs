@@ -48,6 +48,7 @@ pub struct Metrics {
     bounds_ms: Box<[f64]>,
     http: http::HttpMetrics,
     observed: family::Family<cell::Counter>,
+    http2_refused: family::Family<cell::Counter>,
     /// By metric; label text to value.
     gauges: [Mutex<BTreeMap<Box<str>, f64>>; Metric::ALL.len()],
     /// Client connections and requests.
@@ -67,6 +68,7 @@ impl Metrics {
             prefix: RwLock::new(config.prefix.clone()),
             http: http::HttpMetrics::new(config, &bounds),
             observed: family::Family::new(Metric::PluginObservedTotal, config.series_max),
+            http2_refused: family::Family::new(Metric::Http2ConnectionsRefusedTotal, config.series_max),
             bounds_ms: bounds.into(),
             gauges: std::array::from_fn(|_| Mutex::default()),
             connections: Connections::default(),
@@ -96,6 +98,11 @@ impl Metrics {
         self.observed.cell(worker, &values, cell::Counter::default).add(1);
     }
 
+    /// Counts an HTTP/2 connection that was ended with the error `reason`. Takes a lock: connections end seldom so.
+    pub fn record_http2_refused(&self, worker: &WorkerToken, reason: &'static str) {
+        self.http2_refused.cell(worker, &[reason], cell::Counter::default).add(1);
+    }
+
     /// Sets a gauge; `values` in the order of [`Metric::labels`].
     pub fn set(&self, metric: Metric, values: &[&str], value: f64) {
         self.gauge(metric, |series| {
@@ -120,6 +127,7 @@ impl Metrics {
         match metric {
             Metric::Bandwidth => text.counters(&self.http.bandwidth),
             Metric::PluginObservedTotal => text.counters(&self.observed),
+            Metric::Http2ConnectionsRefusedTotal => text.counters(&self.http2_refused),
             Metric::HttpStatus => text.counters(&self.http.status),
             Metric::HttpLatency => text.histograms(&self.http.latency, &self.bounds_ms),
             Metric::HttpRequestsTotal => {
@@ -169,10 +177,11 @@ impl Metrics {
         }
     }
 
-    fn overflowed(&self) -> [(Metric, u64); 4] {
+    fn overflowed(&self) -> [(Metric, u64); 5] {
         let http = &self.http;
         [
             (Metric::Bandwidth, http.bandwidth.overflowed()),
+            (Metric::Http2ConnectionsRefusedTotal, self.http2_refused.overflowed()),
             (Metric::HttpLatency, http.latency.overflowed()),
             (Metric::HttpStatus, http.status.overflowed()),
             (Metric::PluginObservedTotal, self.observed.overflowed()),

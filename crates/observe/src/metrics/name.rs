@@ -10,6 +10,8 @@ pub enum Metric {
     EtcdModifyIndexes,
     /// Whether etcd answers; absent where the configuration doesn't come from etcd.
     EtcdReachable,
+    /// Ours: HTTP/2 connections that were ended for what clients did on them.
+    Http2ConnectionsRefusedTotal,
     /// Time per request.
     HttpLatency,
     /// Requests since the start. A gauge, as in APISIX.
@@ -43,10 +45,11 @@ pub enum Kind {
 
 impl Metric {
     /// All metrics, by name.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Bandwidth,
         Self::EtcdModifyIndexes,
         Self::EtcdReachable,
+        Self::Http2ConnectionsRefusedTotal,
         Self::HttpLatency,
         Self::HttpRequestsTotal,
         Self::HttpStatus,
@@ -65,6 +68,7 @@ impl Metric {
             Self::Bandwidth => "bandwidth",
             Self::EtcdModifyIndexes => "etcd_modify_indexes",
             Self::EtcdReachable => "etcd_reachable",
+            Self::Http2ConnectionsRefusedTotal => "http2_connections_refused_total",
             Self::HttpLatency => "http_latency",
             Self::HttpRequestsTotal => "http_requests_total",
             Self::HttpStatus => "http_status",
@@ -82,6 +86,7 @@ impl Metric {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Bandwidth
+            | Self::Http2ConnectionsRefusedTotal
             | Self::HttpStatus
             | Self::MetricSeriesOverflowTotal
             | Self::NginxMetricErrorsTotal
@@ -98,6 +103,9 @@ impl Metric {
             Self::Bandwidth => "Bytes received from (ingress) and sent to (egress) clients",
             Self::EtcdModifyIndexes => "Store revision at which resources of each kind were changed last",
             Self::EtcdReachable => "Whether etcd answers: 1 yes, 0 no",
+            Self::Http2ConnectionsRefusedTotal => {
+                "HTTP/2 connections ended because of what the client did, by the error that it was told"
+            }
             Self::HttpLatency => "Time per request in milliseconds: in all, in the upstream, in the gateway",
             Self::HttpRequestsTotal => "Requests from clients since the gateway started",
             Self::HttpStatus => "Responses by status code",
@@ -140,6 +148,7 @@ impl Metric {
                 "llm_model",
             ],
             Self::EtcdModifyIndexes => &["key"],
+            Self::Http2ConnectionsRefusedTotal => &["reason"],
             Self::NginxHttpCurrentConnections => &["state"],
             Self::MetricSeriesOverflowTotal => &["metric"],
             Self::NodeInfo => &["hostname", "version"],

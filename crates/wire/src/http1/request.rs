@@ -35,8 +35,10 @@ pub struct RequestHead {
 pub struct RequestFacts {
     /// The method.
     pub method: Method,
-    /// HTTP/1.1; else HTTP/1.0.
+    /// HTTP/1.1 or later; else HTTP/1.0.
     pub http11: bool,
+    /// HTTP/2: the head was translated from its frames.
+    pub http2: bool,
     /// How long the body is.
     pub body: BodyLength,
     /// Whether the client wants to keep the connection.
@@ -61,6 +63,7 @@ impl Default for RequestFacts {
         Self {
             method: Method::Get,
             http11: true,
+            http2: false,
             body: BodyLength::None,
             keep_alive: true,
             closes: false,
@@ -357,6 +360,16 @@ struct Found {
 }
 
 impl RequestFacts {
+    /// The version as logs and `$server_protocol` show it.
+    #[must_use]
+    pub fn version(&self) -> &'static [u8] {
+        match (self.http2, self.http11) {
+            (true, _) => b"HTTP/2.0",
+            (_, true) => b"HTTP/1.1",
+            _ => b"HTTP/1.0",
+        }
+    }
+
     /// Takes note of a field that is about the connection.
     fn note(&mut self, known: Known, value: &[u8]) -> Result<(), HeadError> {
         match known {

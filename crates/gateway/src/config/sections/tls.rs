@@ -23,7 +23,10 @@ pub(super) fn tls<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Tls {
         ciphers: section.text("ssl_ciphers").map(str::to_owned),
         tickets: section.bool("ssl_session_tickets", false),
         fallback_sni: section.text("fallback_sni").map(str::to_owned),
-        alpn: vec!["http/1.1"],
+        alpn: match apisix.bool("enable_http2", true) {
+            true => vec!["h2", "http/1.1"],
+            false => vec!["http/1.1"],
+        },
     };
     check(&section, &options);
     Tls { listen: addresses.listen, options, trusted: trusted(&section) }
@@ -46,7 +49,10 @@ fn listen_item(field: &Field<'_>) -> Option<(Option<IpAddr>, u16)> {
         if item.bool("enable_http3", false)
             && let Some(http3) = item.field("enable_http3")
         {
-            http3.warn("accepted, without effect: HTTP/3 is not spoken", "HTTP/1.1 is served on this port");
+            http3.warn(
+                "accepted, without effect: HTTP/3 is not spoken",
+                "HTTP/2 and HTTP/1.1 are served on this port",
+            );
         }
         if let Some(http2) = item.field("enable_http2") {
             http2.warn("accepted, without effect", "use apisix.enable_http2, as in APISIX since 3.9");

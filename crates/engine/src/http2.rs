@@ -1,0 +1,208 @@
+//! A client's HTTP/2 connection: one task drives it, and each request is served by a task of its own.
+//!
+//! The requests of one connection are concurrent, so they can't share the connection's task as those of HTTP/1.1 do.
+//! What a task serves is the same exchange.
+
+mod limits;
+mod stream;
+
+use crate::connection::Open;
+use crate::timer::Timer;
+use crate::transport::Stream;
+use crate::worker::Worker;
+use bytes::{Buf, Bytes};
+use h2::Reason;
+use h2::server::Connection;
+use observe::metrics::State;
+use plugin::Client;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What the requests of one connection share.
+struct Shared {
+    worker: Rc<Worker>,
+    client: Client,
+    /// As in [`crate::connection::Link`].
+    forwarded: Vec<u8>,
+    /// The connection's deadline: it runs while no request is under way.
+    timer: Rc<Timer>,
+    /// Requests under way.
+    active: Cell<usize>,
+    /// Requests so far.
+    number: Cell<u64>,
+    /// Of these the ones that the client took back.
+    cut: Cell<u64>,
+}
+
+/// Serves a connection to its end. `read` is what has been read of it: the beginning of the client's preface.
+pub(crate) async fn serve(
+    worker: &Rc<Worker>,
+    stream: Stream,
+    read: Bytes,
+    client: Client,
+    timer: &Rc<Timer>,
+    open: &Open<'_>,
+) {
+    let shared = Rc::new(Shared {
+        worker: Rc::clone(worker),
+        forwarded: crate::exchange::forwarded_lines(&client),
+        client,
+        timer: Rc::clone(timer),
+        active: Cell::new(0),
+        number: Cell::new(0),
+        cut: Cell::new(0),
+    });
+    let mut handshake = pin!(limits::builder().handshake::<_, Bytes>(Begun { read, stream }));
+    let begun = poll_fn(|cx| match handshake.as_mut().poll(cx) {
+        Poll::Ready(begun) => Poll::Ready(begun.ok()),
+        Poll::Pending if timer.expired() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await;
+    let Some(connection) = begun else { return };
+    shared.rests();
+    // What may be told to end at any time, because it does so in an orderly way.
+    timer.set_idle(true);
+    let mut driven = Driven { connection, shared: &shared, ends_at_ms: None };
+    let end = poll_fn(|cx| {
+        let polled = driven.poll(cx);
+        open.is(if shared.active.get() > 0 { State::Writing } else { State::Waiting });
+        polled
+    })
+    .await;
+    if let Some(reason) = end {
+        let reason = limits::name(reason);
+        worker.context.metrics.record_http2_refused(&worker.token, reason);
+        tracing::warn!(client = %shared.client.addr, reason, "HTTP/2 connection ended for the client's mistakes");
+    }
+}
+
+impl Shared {
+    /// No request is under way: the time that the connection may idle begins.
+    fn rests(&self) {
+        let patience = self.worker.config.borrow().client.keepalive_timeout;
+        self.timer.arm(self.worker.clock.deadline_ms(patience));
+    }
+}
+
+/// A connection that is served.
+struct Driven<'s> {
+    connection: Connection<Begun, Bytes>,
+    shared: &'s Rc<Shared>,
+    /// When a connection that has been told to end is closed, if no request is under way then; in worker time.
+    ends_at_ms: Option<u64>,
+}
+
+impl Driven<'_> {
+    /// Accepts requests, and sends and receives for those under way. At the end what the client did wrong, if anything.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
+        if self.shared.timer.expired() && self.is_over() {
+            return Poll::Ready(None);
+        }
+        loop {
+            if limits::is_rapid(self.shared.number.get(), self.shared.cut.get()) {
+                self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                // The last word, where the socket takes it at once.
+                let _ = self.connection.poll_closed(cx);
+                return Poll::Ready(Some(Reason::ENHANCE_YOUR_CALM));
+            }
+            match self.connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    let number = stream::start(self.shared, request, respond);
+                    if number >= self.shared.worker.config.borrow().client.keepalive_requests {
+                        self.end();
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    // What the client accuses us of is not counted, only what was found here.
+                    return Poll::Ready(error.reason().filter(|_| error.is_library()));
+                }
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Whether the connection is over, now that its time is up or the worker drains.
+    fn is_over(&mut self) -> bool {
+        let shared = self.shared;
+        let rests = shared.active.get() == 0;
+        let over = rests && self.ends_at_ms.is_some_and(|at| shared.worker.clock.now_ms() >= at);
+        if rests || shared.worker.draining.get() {
+            self.end();
+        } else {
+            shared.timer.disarm();
+        }
+        over
+    }
+
+    /// Tells the client to begin no more requests here (GOAWAY); those under way go on.
+    fn end(&mut self) {
+        let worker = &self.shared.worker;
+        let ends_at_ms = match self.ends_at_ms {
+            Some(at) => at.max(worker.clock.now_ms() + 1),
+            None => {
+                self.connection.graceful_shutdown();
+                // The end of a response may still wait for a slow client.
+                let sends = self.connection.has_streams();
+                let patience = worker.config.borrow().client.send_timeout;
+                worker.clock.deadline_ms(if sends { patience } else { limits::FAREWELL })
+            }
+        };
+        self.ends_at_ms = Some(ends_at_ms);
+        self.shared.timer.arm(ends_at_ms);
+    }
+}
+
+/// A connection of which some bytes have been read.
+struct Begun {
+    read: Bytes,
+    stream: Stream,
+}
+
+impl AsyncRead for Begun {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(cx, into);
+        }
+        let count = self.read.len().min(into.remaining());
+        into.put_slice(&self.read[..count]);
+        self.read.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Begun {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

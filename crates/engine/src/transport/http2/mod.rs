@@ -1,0 +1,101 @@
+//! A stream of an HTTP/2 connection as the rest of the engine sees it: bytes of an HTTP/1.1 connection that carries one
+//! message each way.
+//!
+//! An exchange is written once, for messages in HTTP/1.1's form. Here they become HEADERS and DATA, trailers included,
+//! and back; what the form costs is a head's text and, for bodies of unknown length, a few bytes per frame.
+
+mod incoming;
+mod outgoing;
+
+pub(crate) use outgoing::Streams;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::SendRequest;
+use h2::server::SendResponse;
+use incoming::Incoming;
+use outgoing::{Outgoing, Peer};
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tokio::io::ReadBuf;
+use wire::Method;
+
+/// One stream. Both directions share it, so each call borrows it for its own length.
+pub(crate) struct Http2Stream(RefCell<Both>);
+
+struct Both {
+    incoming: Incoming,
+    outgoing: Outgoing,
+}
+
+impl Http2Stream {
+    /// The stream of a client's request with `method`: its body is read, chunked where `chunked` says so, and its
+    /// response written.
+    pub(crate) fn of_client(
+        body: RecvStream,
+        chunked: bool,
+        respond: SendResponse<Bytes>,
+        method: Method,
+    ) -> Box<Self> {
+        Box::new(Self(RefCell::new(Both {
+            incoming: Incoming::body(body, chunked),
+            outgoing: Outgoing::new(Peer::Client { respond, method }),
+        })))
+    }
+
+    /// A stream for one request to an upstream: the request is written, and its response read. `streams` counts it for
+    /// as long as it lives.
+    pub(crate) fn to_upstream(send: SendRequest<Bytes>, secure: bool, streams: Rc<Streams>) -> Box<Self> {
+        Box::new(Self(RefCell::new(Both {
+            incoming: Incoming::default(),
+            outgoing: Outgoing::new(Peer::Upstream { send, secure, _streams: streams }),
+        })))
+    }
+
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().incoming.poll_read(cx, into)
+    }
+
+    /// Sends as much as the windows and the stream's buffer take.
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let Both { incoming, outgoing } = &mut *self.0.borrow_mut();
+        let Some(slice) = slices.iter().find(|slice| !slice.is_empty()) else { return Poll::Ready(Ok(0)) };
+        let polled = outgoing.poll_write(cx, slice);
+        if let Some((response, method)) = outgoing.take_response() {
+            *incoming = Incoming::response(response, method);
+        }
+        polled
+    }
+
+    /// Ends a message whose end nothing else tells.
+    pub(crate) fn finish(&self) {
+        self.0.borrow_mut().outgoing.finish();
+    }
+
+    /// As [`super::ReadSide::poll_left`]: whether the other side has reset the stream, or its connection is gone.
+    pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.0.borrow_mut().outgoing.poll_reset(cx).map(|()| true)
+    }
+
+    /// Whether the other side has reset the stream before it got the whole answer.
+    pub(crate) fn is_cut(&self) -> bool {
+        let outgoing = &mut self.0.borrow_mut().outgoing;
+        !outgoing.is_done() && outgoing.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+}
+
+impl std::fmt::Debug for Http2Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Http2Stream")
+    }
+}
+
+/// What a stream's error is to whoever reads and writes bytes.
+fn broken(error: &h2::Error) -> io::Error {
+    match error.get_io() {
+        Some(io) => io.kind().into(),
+        None => io::ErrorKind::ConnectionReset.into(),
+    }
+}

@@ -1,0 +1,156 @@
+//! HTTP/2 connections to one address: few, each shared by many requests.
+
+use super::connect::open;
+use super::{AddrPool, Connection};
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::timer::Timer;
+use crate::transport::{Http2Stream, Stream, Streams};
+use bytes::Bytes;
+use h2::client::{Builder, SendRequest};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Requests on one connection at a time, where the upstream doesn't want fewer; a further one opens another connection.
+const STREAMS_MAX: usize = 128;
+
+/// What an upstream may send on one stream before it is taken: enough for 256 KiB per round trip.
+const STREAM_WINDOW: u32 = 256 * 1024;
+
+/// And on all of a connection: clients that don't read must not keep the others waiting, so 128 x 256 KiB.
+const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
+
+/// Bytes of one request's body that wait for the connection.
+const SEND_BUFFER: usize = 64 * 1024;
+
+/// The fields of a response, names and values with 32 bytes each (RFC 9113 section 6.5.2): as long as a head may be.
+const HEADER_LIST_MAX: u32 = wire::http1::HEAD_MAX as u32;
+
+/// The HTTP/2 connections to one address.
+#[derive(Default)]
+pub(crate) struct Multiplexed {
+    shared: RefCell<Vec<Shared>>,
+    /// Whether one is being opened; the others wait for it.
+    opening: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// A connection in use.
+struct Shared {
+    send: SendRequest<Bytes>,
+    /// Requests under way.
+    open: Rc<Cell<usize>>,
+    /// Requests so far.
+    requests: u64,
+    /// When it was seen with no request under way, in worker time.
+    idle_since_ms: Option<u64>,
+}
+
+impl Multiplexed {
+    /// A stream on an open connection, if one has room and has carried less than `requests_max`.
+    pub(super) fn stream(&self, requests_max: u64, secure: bool) -> Option<Box<Connection>> {
+        let mut shared = self.shared.borrow_mut();
+        // Those that the other side has ended take no more requests; what is under way on them ends by itself.
+        shared.retain_mut(|connection| {
+            let mut cx = Context::from_waker(Waker::noop());
+            let over = matches!(connection.send.poll_ready(&mut cx), Poll::Ready(Err(_)));
+            !over && connection.requests < requests_max
+        });
+        let free = shared.iter_mut().find(|connection| {
+            connection.open.get() < STREAMS_MAX.min(connection.send.current_max_send_streams())
+        })?;
+        free.idle_since_ms = None;
+        free.requests += 1;
+        let reused = free.requests > 1;
+        let stream = Http2Stream::to_upstream(free.send.clone(), secure, Streams::count(&free.open));
+        Some(Box::new(Connection { stream: Stream::Http2(stream), requests: free.requests, reused }))
+    }
+
+    /// A stream on a connection that is opened for it, or by another request just now.
+    pub(super) async fn connect(
+        &self,
+        pool: &AddrPool,
+        timer: &Timer,
+    ) -> Result<Box<Connection>, ProxyError> {
+        let failed = |kind, reason| ProxyError::new(Side::Upstream, kind, reason).retriable();
+        loop {
+            if let Some(connection) = pool.take() {
+                return Ok(connection);
+            }
+            if !self.opening.replace(true) {
+                break;
+            }
+            let mut asked = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut asked, true) && !self.opening.get() {
+                    return Poll::Ready(Ok(()));
+                }
+                if timer.expired() {
+                    return Poll::Ready(Err(failed(ErrorKind::Timeout, "timed out while connecting")));
+                }
+                self.waiting.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            })
+            .await?;
+        }
+        let _opening = Opening(self);
+        let stream = open(pool, timer).await?;
+        let mut builder = Builder::new();
+        builder
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(HEADER_LIST_MAX)
+            .max_send_buffer_size(SEND_BUFFER);
+        let mut handshake = pin!(builder.handshake::<_, Bytes>(stream));
+        let (send, connection) = poll_fn(|cx| match handshake.as_mut().poll(cx) {
+            Poll::Ready(result) => {
+                Poll::Ready(result.map_err(|_| failed(ErrorKind::Connection, "HTTP/2 can't be begun")))
+            }
+            Poll::Pending if timer.expired() => {
+                Poll::Ready(Err(failed(ErrorKind::Timeout, "timed out while connecting")))
+            }
+            Poll::Pending => Poll::Pending,
+        })
+        .await?;
+        let upstream = Rc::clone(&pool.text);
+        drop(tokio::task::spawn_local(async move {
+            if let Err(error) = connection.await {
+                tracing::info!(%upstream, "HTTP/2 connection ended: {error}");
+            }
+        }));
+        let open = Rc::default();
+        self.shared.borrow_mut().push(Shared { send, open, requests: 0, idle_since_ms: None });
+        pool.take().ok_or_else(|| failed(ErrorKind::Connection, "upstream closed without a response"))
+    }
+
+    /// Lets go of connections that idled for `limit_ms`; their last handle gone, they close.
+    pub(super) fn sweep(&self, now_ms: u64, limit_ms: Option<u64>) {
+        self.shared.borrow_mut().retain_mut(|connection| {
+            if connection.open.get() > 0 {
+                connection.idle_since_ms = None;
+            }
+            let since_ms = match connection.open.get() {
+                0 => *connection.idle_since_ms.get_or_insert(now_ms),
+                _ => now_ms,
+            };
+            limit_ms.is_none_or(|limit_ms| now_ms.saturating_sub(since_ms) < limit_ms)
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.shared.borrow().is_empty()
+    }
+}
+
+/// An opening under way; those who wait for it are woken at its end, however it ends.
+struct Opening<'m>(&'m Multiplexed);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.opening.set(false);
+        self.0.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
