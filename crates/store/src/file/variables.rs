@@ -25,7 +25,7 @@ pub(super) fn in_text(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Re
     Ok(filled)
 }
 
-/// Puts variables into the strings of a JSON document.
+/// Puts variables into the strings of a JSON document, keys among them.
 pub(super) fn in_value(value: &mut Value, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), Mistake> {
     match value {
         Value::String(text) if text.contains("${{") => {
@@ -38,7 +38,14 @@ pub(super) fn in_value(value: &mut Value, lookup: &dyn Fn(&str) -> Option<String
             Ok(())
         }
         Value::Array(items) => items.iter_mut().try_for_each(|item| in_value(item, lookup)),
-        Value::Object(fields) => fields.values_mut().try_for_each(|field| in_value(field, lookup)),
+        Value::Object(fields) => {
+            for (key, mut field) in std::mem::take(fields) {
+                in_value(&mut field, lookup)?;
+                let key = in_text(&key, lookup).map_err(|mistake| Mistake { at: None, ..mistake })?;
+                fields.insert(key, field);
+            }
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -90,8 +97,8 @@ mod tests {
         ] {
             assert_eq!(in_text(text, &lookup).ok().as_deref(), expected, "{text}");
         }
-        let mut value = json!({ "a": ["${{PORT}}", "p${{PORT}}", 5] });
+        let mut value = json!({ "a": ["${{PORT}}", "p${{PORT}}", 5], "h:${{PORT}}": 1 });
         in_value(&mut value, &lookup).unwrap();
-        assert_eq!(value, json!({ "a": [1980, "p1980", 5] }));
+        assert_eq!(value, json!({ "a": [1980, "p1980", 5], "h:1980": 1 }));
     }
 }
