@@ -177,7 +177,7 @@ mod tests {
         for (text, holds) in [
             ("p99<=10ms", true),
             ("p99 < 9.8 ms", false),
-            ("p99.9<=10ms", true),
+            ("p99.9<=10.01ms", true),
             ("p50<=5.01ms", true),
             ("p50<5000us", false),
             ("mean<=5.1ms", true),
