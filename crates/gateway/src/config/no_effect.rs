@@ -102,7 +102,7 @@ mod tests {
                 "nginx_config: {http: {underscores_in_headers: \"on\", large_client_header_buffers: 4 8k}}\n",
                 0,
             ),
-            ("nginx_config: {http: {underscores_in_headers: off, real_ip_from: [10.0.0.0/8]}}\n", 2),
+            ("nginx_config: {http: {underscores_in_headers: off, real_ip_from: [10.0.0.0/8]}}\n", 1),
         ] {
             assert_eq!(findings(text), expected, "{text}");
         }
