@@ -37,7 +37,7 @@ pub struct RequestFacts {
     pub method: Method,
     /// HTTP/1.1 or later; else HTTP/1.0.
     pub http11: bool,
-    /// HTTP/2: the head was translated from its frames.
+    /// HTTP/2, and `http11` with it.
     pub http2: bool,
     /// How long the body is.
     pub body: BodyLength,
@@ -363,11 +363,7 @@ impl RequestFacts {
     /// The version as logs and `$server_protocol` show it.
     #[must_use]
     pub fn version(&self) -> &'static [u8] {
-        match (self.http2, self.http11) {
-            (true, _) => b"HTTP/2.0",
-            (_, true) => b"HTTP/1.1",
-            _ => b"HTTP/1.0",
-        }
+        [&b"HTTP/1.0"[..], b"HTTP/1.1", b"HTTP/2.0"][usize::from(self.http11) + usize::from(self.http2)]
     }
 
     /// Takes note of a field that is about the connection.
