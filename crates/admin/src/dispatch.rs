@@ -94,9 +94,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         ("POST", ["history", revision, "rollback"]) => {
             history::rollback(admin, request, &args, revision, actor).await
         }
-        (method, ["txn" | "lint" | "history", ..]) => {
-            Err(AdminResponse::error(405, format!("not supported `{method}` method for this path")))
-        }
+        (method, ["txn" | "lint" | "history", ..]) => Err(not_offered(method)),
         ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
@@ -130,6 +128,10 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         }
         (_, []) => Err(not_found()),
     }
+}
+
+fn not_offered(method: &str) -> AdminResponse {
+    AdminResponse::error(405, format!("not supported `{method}` method for this path"))
 }
 
 async fn resource(admin: &Admin, method: &str, call: Call<'_>) -> Answer {

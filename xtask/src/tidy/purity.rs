@@ -22,10 +22,12 @@ const BANNED: &[(&[&str], &[&str], &str)] = &[
             "crates/plugin/",
             "crates/plugins/",
             "crates/snapshot/",
-            "crates/store/",
+            "crates/store/src/cached/",
+            "crates/store/src/embedded/",
+            "crates/store/src/file/",
         ],
         &["TcpStream", "TcpListener", "UdpSocket", "UnixStream", "UnixListener"],
-        "only the engine, the control plane's servers and its clients of secret managers own sockets",
+        "only the engine, the control plane's servers and its clients of etcd and of secret managers own sockets",
     ),
 ];
 
