@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
 
-/// What hooks see of a request and its response. Made by the engine; lives as long as the request.
+/// What hooks see of a request and its response. Lives as long as the request.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     /// The client's request.
@@ -47,7 +47,56 @@ pub struct Exchange<'a> {
     pub extras: Option<Box<Extras>>,
 }
 
+/// What an exchange borrows from the process and the worker that serve it.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The process.
+    pub gateway: &'a Gateway,
+    /// The worker: the key to per-worker state.
+    pub worker: &'a WorkerToken,
+    /// The worker's timers.
+    pub sleeper: &'a dyn Sleeper,
+    /// The consumers of the snapshot that the request is served by.
+    pub consumers: &'a Consumers,
+}
+
 impl<'a> Exchange<'a> {
+    /// An exchange that begins now, the first on its connection, and of which nothing is known but its request.
+    #[must_use]
+    #[inline]
+    pub fn new(request: Request<'a>, client: ClientView<'a>, surroundings: Surroundings<'a>) -> Self {
+        let Surroundings { gateway, worker, sleeper, consumers } = surroundings;
+        let started = Moment::now();
+        let timing = Timing {
+            started,
+            total: Duration::ZERO,
+            request_bytes: request.view.head.length as u64,
+            sent_bytes: 0,
+            sent_body_bytes: 0,
+            request_number: 1,
+        };
+        Self {
+            request,
+            reply_headers: HeaderEdits::default(),
+            client,
+            gateway,
+            worker,
+            sleeper,
+            route: None,
+            matched_uri: "",
+            matched_host: "",
+            consumers,
+            consumer: None,
+            merged: None,
+            upstream: UpstreamTrace::new(started),
+            timing,
+            status: 0,
+            source: ResponseSource::Apisix,
+            vars: Vec::new(),
+            extras: None,
+        }
+    }
+
     /// The consumer behind the request is known: `identity`'s. The upstream is told who it is, as by APISIX; what the
     /// client said in these fields is dropped.
     pub fn attach(&mut self, identity: &'a Identity) {

@@ -2,8 +2,7 @@
 
 use crate::{
     Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway, HeaderEdits, Identity,
-    Parent, Registry, Reply, Request, ResponseSource, RouteInfo, Sleeper, Step, Timing, UpstreamResponse,
-    UpstreamTrace,
+    Parent, Registry, Reply, Request, RouteInfo, Sleeper, Step, Surroundings, UpstreamResponse,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
@@ -15,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use stdx::{Moment, WorkerToken};
+use stdx::WorkerToken;
 use wire::{RequestHead, RequestView, host_of, normalise_path};
 
 /// Everything an exchange borrows from.
@@ -112,33 +111,17 @@ impl Bench {
         let view = RequestView { head: &self.head, bytes: &self.bytes };
         let path = normalise_path(self.head.path.get(&self.bytes)).expect("a valid path");
         let host = host_of(self.head.authority.get(&self.bytes)).unwrap_or_default().to_ascii_lowercase();
-        Exchange {
-            request: Request::new(view, path, Cow::Owned(host)),
-            reply_headers: HeaderEdits::default(),
-            client: ClientView::Connected(&self.client),
+        let surroundings = Surroundings {
             gateway: &self.gateway,
             worker: &self.worker,
             sleeper: &self.slept,
-            route: Some(&self.route),
-            matched_uri: "/*",
-            matched_host: "",
             consumers: &self.consumers,
-            consumer: None,
-            merged: None,
-            upstream: UpstreamTrace::new(Moment::now()),
-            timing: Timing {
-                started: Moment::now(),
-                total: Duration::ZERO,
-                request_bytes: self.head.length as u64,
-                sent_bytes: 0,
-                sent_body_bytes: 0,
-                request_number: 1,
-            },
-            status: 0,
-            source: ResponseSource::Apisix,
-            vars: Vec::new(),
-            extras: None,
-        }
+        };
+        let request = Request::new(view, path, Cow::Owned(host));
+        let mut exchange = Exchange::new(request, ClientView::Connected(&self.client), surroundings);
+        exchange.route = Some(&self.route);
+        exchange.matched_uri = "/*";
+        exchange
     }
 }
 

@@ -21,12 +21,10 @@ use crate::buffers::Scratch;
 use crate::connection::Link;
 use body::RequestBody;
 use origin::Origin;
-use plugin::{ClientView, Exchange, HeaderEdits, Request, ResponseSource, Timing, UpstreamTrace};
+use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
-use stdx::Moment;
 use wire::RequestView;
 
 /// What becomes of the connection after an exchange.
@@ -54,7 +52,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let valid_path = path.is_some();
     let mut request = Request::new(view, path.unwrap_or_default(), lower_case_host(view));
     route_path.into_iter().for_each(|path| request.set_route_path(path));
-    let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers), head.length);
+    let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers));
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
     let selected = match select::look_ahead(link, &snapshot, &mut body, &mut exchange).await {
@@ -101,43 +99,24 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     after
 }
 
-/// An exchange of which nothing is known but its request, whose head had `head_bytes`.
+/// The exchange of `request`, with what the worker and its connection bring.
 #[inline]
 fn begin<'e>(
     link: &Link<'e>,
     snapshot: &'e Snapshot,
     request: Request<'e>,
     reply_headers: HeaderEdits,
-    head_bytes: usize,
 ) -> Exchange<'e> {
-    let started = Moment::now();
-    Exchange {
-        request,
-        reply_headers,
-        client: ClientView::Connected(link.client),
+    let surroundings = Surroundings {
         gateway: &link.config.gateway,
         worker: &link.worker.token,
         sleeper: &link.worker.sleeps,
-        route: None,
-        matched_uri: "",
-        matched_host: "",
         consumers: &snapshot.consumers,
-        consumer: None,
-        merged: None,
-        upstream: UpstreamTrace::new(started),
-        timing: Timing {
-            started,
-            total: Duration::ZERO,
-            request_bytes: head_bytes as u64,
-            sent_bytes: 0,
-            sent_body_bytes: 0,
-            request_number: link.number,
-        },
-        status: 0,
-        source: ResponseSource::Apisix,
-        vars: Vec::new(),
-        extras: None,
-    }
+    };
+    let mut exchange = Exchange::new(request, ClientView::Connected(link.client), surroundings);
+    exchange.reply_headers = reply_headers;
+    exchange.timing.request_number = link.number;
+    exchange
 }
 
 /// The host that routes are matched against; most clients send it in lower case already.

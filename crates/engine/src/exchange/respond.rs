@@ -332,7 +332,8 @@ pub(crate) async fn refuse(
     let Scratch { response, out, filled, .. } = scratch;
     let view = RequestView { head: &head, bytes: b"" };
     let request = Request::new(view, Cow::Borrowed(b""), Cow::Borrowed(b""));
-    let mut exchange = begin(link, &snapshot, request, plugin::HeaderEdits::default(), *filled);
+    let mut exchange = begin(link, &snapshot, request, plugin::HeaderEdits::default());
+    exchange.timing.request_bytes = *filled as u64;
     exchange.source = ResponseSource::Nginx;
     let mut message = Message { snapshot: &snapshot, response, out };
     let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);

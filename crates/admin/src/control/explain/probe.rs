@@ -1,17 +1,13 @@
 //! The request that is asked about, put together as the data plane would have received it.
 
 use super::Setting;
-use plugin::{
-    BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, Request, ResponseSource, Sleepless, Timing,
-    UpstreamTrace,
-};
+use plugin::{BodyVars, Client, ClientView, Exchange, Gateway, Request, Sleepless, Surroundings};
 use serde::Deserialize;
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
-use stdx::{Moment, WorkerToken};
+use stdx::WorkerToken;
 use wire::{RequestHead, RequestView, host_of};
 
 /// The question, as the client puts it.
@@ -121,33 +117,12 @@ impl Probe {
         self.route_path.iter().for_each(|path| request.set_route_path(path.clone()));
         let body = BodyVars::new(request.header(b"content-type"), self.body.clone(), self.setting.body);
         request.body = Some(Box::new(body));
-        let started = Moment::now();
-        Ok(Exchange {
-            request,
-            reply_headers: HeaderEdits::default(),
-            client: ClientView::Connected(&self.client),
-            sleeper: &Sleepless,
+        let surroundings = Surroundings {
             gateway: &self.gateway,
             worker: self.worker.as_ref().ok_or("too many workers to explain beside them")?,
-            route: None,
-            matched_uri: "",
-            matched_host: "",
+            sleeper: &Sleepless,
             consumers: &snapshot.consumers,
-            consumer: None,
-            merged: None,
-            upstream: UpstreamTrace::new(started),
-            timing: Timing {
-                started,
-                total: Duration::ZERO,
-                request_bytes: self.bytes.len() as u64,
-                sent_bytes: 0,
-                sent_body_bytes: 0,
-                request_number: 1,
-            },
-            status: 0,
-            source: ResponseSource::Apisix,
-            vars: Vec::new(),
-            extras: None,
-        })
+        };
+        Ok(Exchange::new(request, ClientView::Connected(&self.client), surroundings))
     }
 }
