@@ -49,6 +49,12 @@ impl Scratch {
             reply_headers: HeaderEdits::default(),
         })
     }
+
+    /// Moves the last `count` bytes read to the front, where the next request begins.
+    pub(crate) fn keep_last(&mut self, count: usize) {
+        self.input.copy_within(self.filled - count..self.filled, 0);
+        self.filled = count;
+    }
 }
 
 /// A worker's free buffers.

@@ -95,40 +95,36 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
     let timer = &registration.timer;
     attach(timer).await;
     let forwarded = exchange::forwarded_lines(&client);
-    let mut config = worker.config();
-    let mut trusted = config.trusts(client.ip());
-    let mut believed = config.real_ip.believes(client.ip());
+    let mut terms = Terms::new(&worker, &client);
     let mut number = 0;
     let mut kept: Option<Box<Scratch>> = None;
     loop {
         let mut scratch = match kept.take() {
             Some(scratch) => scratch,
-            None => match first_bytes(&worker, &config.client, &mut stream, timer, number == 0).await {
+            None => match first_bytes(&worker, &terms.config.client, &mut stream, timer, number == 0).await {
                 Some(scratch) => scratch,
                 None => return,
             },
         };
-        if !worker.runs(&config) {
-            config = worker.config();
-            trusted = config.trusts(client.ip());
-            believed = config.real_ip.believes(client.ip());
+        if !worker.runs(&terms.config) {
+            terms = Terms::new(&worker, &client);
         }
         open.is(State::Writing);
         number += 1;
         let mut link = Link {
             worker: &worker,
-            config: &config,
+            config: &terms.config,
             stream: &mut stream,
             client: &client,
             timer,
             forwarded: &forwarded,
-            trusted,
+            trusted: terms.trusted,
             number,
         };
         let named;
         let after = match read_head(&mut link, &mut scratch).await {
             Head::Complete => {
-                named = if believed { named_by_proxy(&link, &scratch) } else { None };
+                named = if terms.believed { named_by_proxy(&link, &scratch) } else { None };
                 if let Some((client, lines)) = &named {
                     (link.client, link.forwarded) = (client, lines);
                 }
@@ -141,14 +137,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
                 // Boxed: not part of every connection's state.
                 return Box::pin(http2::serve(&worker, stream, read, client, timer, &open)).await;
             }
-            // Who has agreed to speak HTTP/2 understands no other answer.
-            Head::Refused(_) if number == 1 && client.tls.as_ref().is_some_and(|tls| tls.http2) => {
-                After::Closed
-            }
-            Head::Refused(error) => {
-                exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await
-            }
-            Head::Late => exchange::refuse(&mut link, &mut scratch, 408, "request header timed out").await,
+            Head::Refused(error) => refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
+            Head::Late => refuse(&mut link, &mut scratch, 408, "request header timed out").await,
             Head::Gone => After::Closed,
         };
         match after {
@@ -157,10 +147,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
                 open.is(State::Waiting);
             }
             After::Next { unread } => {
-                // Pipelined bytes of the next request move to the front.
-                let end = scratch.filled;
-                scratch.input.copy_within(end - unread..end, 0);
-                scratch.filled = unread;
+                scratch.keep_last(unread);
                 kept = Some(scratch);
             }
             After::Linger => {
@@ -170,6 +157,32 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
             After::Closed => return worker.buffers.put_scratch(scratch),
         }
     }
+}
+
+/// What a connection's requests have in common, for as long as one configuration is in force.
+struct Terms {
+    config: Rc<EngineConfig>,
+    /// Whether the peer's own `X-Forwarded-*` are believed.
+    trusted: bool,
+    /// Whether the peer may name the client that it speaks for.
+    believed: bool,
+}
+
+impl Terms {
+    fn new(worker: &Worker, client: &Client) -> Self {
+        let config = worker.config();
+        let trusted = config.trusts(client.ip());
+        let believed = config.real_ip.believes(client.ip());
+        Self { config, trusted, believed }
+    }
+}
+
+/// Answers what is no request. Who has agreed to speak HTTP/2 and doesn't would not understand the answer.
+async fn refuse(link: &mut Link<'_>, scratch: &mut Scratch, status: u16, reason: &'static str) -> After {
+    if link.number == 1 && link.client.tls.as_ref().is_some_and(|tls| tls.http2) {
+        return After::Closed;
+    }
+    exchange::refuse(link, scratch, status, reason).await
 }
 
 /// Whether what is read is the beginning of an HTTP/2 connection.
