@@ -23,13 +23,17 @@ pub struct Given {
 }
 
 impl Given {
-    /// The settings.
+    /// The settings: with no port that nobody asked for, which would be in the way of the next such run.
     ///
     /// # Errors
     /// Every mistake in them, by the keys of `config.yaml`.
     pub fn settings(&self) -> Result<Loaded, Report> {
         // JSON is YAML.
-        config::read_text(&self.origin, &self.config.to_string(), &|name| std::env::var(name).ok())
+        let text = self.config.to_string();
+        let mut loaded = config::read_text(&self.origin, &text, &|name| std::env::var(name).ok())?;
+        let settings = &mut loaded.settings;
+        (settings.control, settings.status, settings.metrics.listen) = (None, None, None);
+        Ok(loaded)
     }
 
     /// A store in memory that holds the resources.

@@ -10,10 +10,6 @@ const PLUGINS: &str = "crates/plugins/src/";
 /// Where a name may stand nevertheless, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/gateway/src/config", "the default of the `plugins` list in config.yaml is a list of names"),
-    (
-        "crates/gateway/src/serve",
-        "it switches off a listener that `plugin_attr` configures by the plugin's name",
-    ),
     ("crates/import/src/nginx", "a translation writes configurations, and those name plugins"),
 ];
 

@@ -65,6 +65,11 @@ impl Problems {
         self.0.borrow_mut().push(problem);
     }
 
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     /// All findings, in the order of the file; those without a place come first.
     pub fn into_sorted(self) -> Vec<Problem> {
         let mut problems = self.0.into_inner();

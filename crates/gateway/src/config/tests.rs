@@ -80,7 +80,26 @@ fn the_example_of_the_guide_is_read_without_a_finding() {
     assert_eq!(admin.keys.len(), 1);
     assert_eq!(admin.keys[0].role, AdminRole::Viewer);
     let plugins = settings.plugins.expect("the example names plugins");
-    assert!(["limit-count", "prometheus"].iter().all(|name| plugins.iter().any(|known| known == name)));
+    assert_eq!(
+        plugins,
+        [
+            "basic-auth",
+            "consumer-restriction",
+            "csrf",
+            "echo",
+            "hmac-auth",
+            "ip-restriction",
+            "jwt-auth",
+            "key-auth",
+            "limit-count",
+            "prometheus",
+            "proxy-rewrite",
+            "redirect",
+            "request-id",
+            "response-rewrite",
+            "uri-blocker",
+        ]
+    );
     assert_eq!(settings.plugin_attr["prometheus"]["metric_prefix"], "apisix_");
 }
 
@@ -208,6 +227,16 @@ fn every_error_has_its_place_its_path_and_a_hint() {
         );
         assert!(problem.message.contains(message), "{text}\n{problem:?}");
         assert!(problem.hint.as_ref().is_some_and(|hint| !hint.is_empty()), "{text}\n{problem:?}");
+    }
+}
+
+#[test]
+fn the_word_that_was_meant_is_suggested() {
+    for (text, hint) in [
+        ("deployment:\n  role: data_plain\n", "did you mean data_plane?"),
+        ("apisix:\n  router:\n    http: radixtree_url\n", "did you mean radixtree_uri?"),
+    ] {
+        assert_eq!(errors(text)[0].hint.as_deref(), Some(hint), "{text}");
     }
 }
 

@@ -22,6 +22,10 @@ pub(crate) fn read(text: &str, lookup: Lookup<'_>) -> (Vec<(Resource, Origin)>, 
         Err(problem) => return (Vec::new(), vec![problem]),
     };
     substitute(&mut root, "", lookup, &problems);
+    // What an unset variable leaves empty would be complained of once more, as if the file had said it.
+    if !problems.is_empty() {
+        return (Vec::new(), problems.into_sorted());
+    }
     let mut shaper = Shaper::new(&problems);
     match root.value {
         Value::Null => {}
@@ -159,8 +163,8 @@ mod tests {
             ("routes:\n- id: ${{NO_SUCH}}\n", 2, "NO_SUCH"),
         ] {
             let (_, problems) = read(text, &|_| None);
-            let said = |problem: &&Problem| problem.message.contains(word);
-            let problem = problems.iter().find(said).unwrap_or_else(|| panic!("{text}\n{problems:?}"));
+            let [problem] = &problems[..] else { panic!("{text}\n{problems:?}") };
+            assert!(problem.message.contains(word), "{text}\n{problem:?}");
             assert_eq!(problem.at.unwrap().line, line, "{text}");
         }
     }

@@ -28,11 +28,7 @@ pub fn given(args: &ServeArgs) -> anyhow::Result<Given> {
         (None, None) => bail!("name a folder to serve"),
     };
     let config = &mut given.config;
-    // Ports that nobody asked for would be in the way of the next `serve`.
-    config["apisix"]["enable_control"] = json!(false);
-    config["apisix"]["enable_status"] = json!(false);
     config["apisix"]["enable_admin"] = json!(args.admin.is_some());
-    config["plugin_attr"]["prometheus"]["enable_export_server"] = json!(false);
     if let Some(address) = args.admin {
         config["deployment"]["admin"]["admin_listen"] = listen(address);
     }
