@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The engine's settings.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Addresses to serve HTTP on. Fixed at the start.
+    /// Addresses to serve HTTP on.
     pub listen: Vec<Listen>,
     /// Workers, each a thread with an event loop of its own; at least 1. Fixed at the start.
     pub workers: usize,

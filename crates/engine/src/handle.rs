@@ -1,6 +1,6 @@
 //! Starting and stopping the workers.
 
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, Listen};
 use crate::listen::{self, BindError, Listener};
 use crate::upstream::{Prober, Resolver};
 use crate::worker::{self, Order, Phase};
@@ -29,9 +29,18 @@ pub struct Bound {
     listeners: Vec<Vec<Listener>>,
 }
 
+/// Another set of addresses, of which those that are new are taken and serve nothing yet.
+#[derive(Debug)]
+pub struct Ports {
+    listen: Vec<Listen>,
+    /// For each worker.
+    added: Vec<Vec<Listener>>,
+}
+
 /// A running engine.
 #[derive(Debug)]
 pub struct Engine {
+    listen: Vec<Listen>,
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
     orders: Vec<mpsc::UnboundedSender<Order>>,
@@ -46,7 +55,7 @@ impl Bound {
     /// The first address that can't be had, with the process that has it where that can be known. No port is kept
     /// then.
     pub fn new(config: EngineConfig) -> Result<Self, BindError> {
-        let listeners = listen::bind(&config.listen, config.workers.max(1))?;
+        let listeners = listen::bind(&config.listen, &[], config.workers.max(1))?;
         Ok(Self { config: Arc::new(config), listeners })
     }
 
@@ -71,6 +80,7 @@ impl Bound {
         let variants = Arc::new(Variants::default());
         let prober = Prober::start(&context.published, &resolver, &self.config)?;
         let mut engine = Engine {
+            listen: self.config.listen.clone(),
             phase,
             workers: Vec::new(),
             orders: Vec::new(),
@@ -99,16 +109,29 @@ impl Bound {
 }
 
 impl Engine {
+    /// Takes those ports of `listen` that the engine doesn't have yet, for [`Engine::reconfigure`].
+    ///
+    /// # Errors
+    /// The first address that can't be had, with the process that has it where that can be known. The engine serves
+    /// what it did.
+    pub fn take_ports(&self, listen: &[Listen]) -> Result<Ports, BindError> {
+        let added = listen::bind(listen, &self.listen, self.workers.len())?;
+        Ok(Ports { listen: listen.to_vec(), added })
+    }
+
     /// Puts another configuration in force, and returns when it is on every worker: requests that begin later are
-    /// served by it, those under way end under the one they began with. Listeners and the number of workers stay.
-    pub async fn reconfigure(&self, config: EngineConfig) {
+    /// served by it, those under way end under the one they began with. Connections stay, also those of ports that are
+    /// listened on no more. The number of workers stays as well.
+    pub async fn reconfigure(&mut self, config: EngineConfig, ports: Ports) {
         let config = Arc::new(config);
         self.prober.reconfigure(&config);
+        self.listen = ports.listen;
         let mut waiting = Vec::new();
-        for orders in &self.orders {
+        for (orders, added) in self.orders.iter().zip(ports.added) {
             let (done, wait) = oneshot::channel();
+            let listen = self.listen.clone();
             // A worker that has ended serves nothing that the configuration could be about.
-            if orders.send(Order { config: Arc::clone(&config), done }).is_ok() {
+            if orders.send(Order { config: Arc::clone(&config), listen, added, done }).is_ok() {
                 waiting.push(wait);
             }
         }

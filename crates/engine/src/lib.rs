@@ -24,7 +24,7 @@ mod upstream;
 mod worker;
 
 pub use config::{ClientLimits, EngineConfig, Listen, Mount, MountHandler, MountRequest};
-pub use handle::{Bound, Context, Engine};
+pub use handle::{Bound, Context, Engine, Ports};
 pub use listen::BindError;
 pub use port_owner::port_owner;
 pub use real_ip::RealIp;

@@ -13,8 +13,8 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
-    /// Whether its connections are encrypted.
-    pub(crate) tls: bool,
+    /// What asks for it.
+    pub(crate) listen: Listen,
 }
 
 /// Why an address can't be served.
@@ -27,16 +27,24 @@ pub struct BindError {
     pub reason: String,
 }
 
-/// Binds `count` sockets to each address. A port of 0 is chosen by the kernel once and shared by all.
+/// Binds `count` sockets to each of `wanted` that is not among `held`. A port of 0 is chosen by the kernel once and
+/// shared by all.
 ///
 /// # Errors
 /// The first address that can't be had; sockets bound before are closed again.
-pub(crate) fn bind(addresses: &[Listen], count: usize) -> Result<Vec<Vec<Listener>>, BindError> {
+pub(crate) fn bind(
+    wanted: &[Listen],
+    held: &[Listen],
+    count: usize,
+) -> Result<Vec<Vec<Listener>>, BindError> {
     let mut workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
-    for &Listen { address: wanted, optional, tls } in addresses {
+    for &listen in wanted.iter().filter(|listen| !held.contains(listen)) {
+        let Listen { address: wanted, optional, .. } = listen;
         let refuse = |error: io::Error| BindError { address: wanted, reason: describe(wanted, &error) };
-        // SO_REUSEPORT would let two gateways share a port without a word; a socket without it finds out.
-        let probe = match socket(wanted, false) {
+        // SO_REUSEPORT would let two gateways share a port without a word; a socket without it finds out. Unless it is
+        // this one that has the port, for another address or in the clear.
+        let ours = held.iter().any(|held| held.address.port() == wanted.port());
+        let probe = match socket(wanted, ours) {
             Ok(probe) => probe,
             Err(error) if optional => {
                 tracing::warn!(address = %wanted, %error, "not listening");
@@ -49,7 +57,7 @@ pub(crate) fn bind(addresses: &[Listen], count: usize) -> Result<Vec<Vec<Listene
         for listeners in &mut workers {
             let socket = socket(address, true).map_err(refuse)?;
             socket.listen(BACKLOG).map_err(refuse)?;
-            listeners.push(Listener { socket: socket.into(), tls });
+            listeners.push(Listener { socket: socket.into(), listen });
         }
     }
     Ok(workers)
@@ -95,11 +103,20 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_named_even_if_shared() {
-        let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], 2).expect("a free port");
+        let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], &[], 2).expect("a free port");
         let address = first[0][0].socket.local_addr().expect("bound");
         assert_eq!(first[1][0].socket.local_addr().expect("bound"), address);
-        let error = bind(&[listen(address)], 1).expect_err("taken");
+        let error = bind(&[listen(address)], &[], 1).expect_err("taken");
         assert!(error.reason.contains(&address.port().to_string()), "{error}");
         assert!(error.reason.contains(&std::process::id().to_string()), "{error}");
+    }
+
+    #[test]
+    fn what_is_held_is_not_taken_again_and_may_change() {
+        let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], &[], 1).expect("a free port");
+        let held = listen(first[0][0].socket.local_addr().expect("bound"));
+        assert!(bind(&[held], &[held], 1).expect("nothing to take")[0].is_empty());
+        let encrypted = Listen { tls: true, ..held };
+        assert_eq!(bind(&[encrypted], &[held], 1).expect("shared")[0].len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::buffers::Buffers;
 use crate::clock::Clock;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, Listen};
 use crate::connection;
 use crate::handle::Context;
 use crate::listen::Listener;
@@ -24,6 +24,7 @@ use stdx::WorkerToken;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 /// What the workers are to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,10 @@ pub(crate) enum Phase {
 /// Another configuration for a worker that runs.
 pub(crate) struct Order {
     pub(crate) config: Arc<EngineConfig>,
+    /// The addresses to listen on from now on.
+    pub(crate) listen: Vec<Listen>,
+    /// Those of them that are new.
+    pub(crate) added: Vec<Listener>,
     /// Told when it is in force.
     pub(crate) done: oneshot::Sender<()>,
 }
@@ -191,11 +196,8 @@ async fn serve(start: Start) -> io::Result<()> {
     let worker = Worker::new(&config, context, resolver, variants, sleeps)
         .ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new(worker);
-    let mut accepting = Vec::new();
-    for Listener { socket, tls } in listeners {
-        let socket = tokio::net::TcpListener::from_std(socket)?;
-        accepting.push(tokio::task::spawn_local(accept(Rc::clone(&worker), socket, tls)));
-    }
+    let mut accepting = Accepting::default();
+    accepting.begin(&worker, listeners)?;
     let mut ends_at_ms = None;
     loop {
         tokio::select! {
@@ -206,15 +208,19 @@ async fn serve(start: Start) -> io::Result<()> {
                     Phase::Serving => continue,
                     Phase::Stopped => break,
                     Phase::Draining(patience) => {
-                        accepting.drain(..).for_each(|task| task.abort());
+                        accepting.keep(&[]);
                         worker.draining.set(true);
                         worker.timers.expire_idle(false);
                         ends_at_ms = Some(worker.clock.deadline_ms(patience));
                     }
                 }
             }
-            Some(Order { config, done }) = orders.recv() => {
+            Some(Order { config, listen, added, done }) = orders.recv() => {
                 worker.reconfigure(&config);
+                accepting.keep(&listen);
+                if let Err(error) = accepting.begin(&worker, added) {
+                    tracing::error!(%error, "a worker does not listen on a new address");
+                }
                 // Nobody may be waiting for it.
                 let _ = done.send(());
             }
@@ -232,6 +238,32 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     worker.flush_log();
     Ok(())
+}
+
+/// The tasks that accept connections.
+#[derive(Default)]
+struct Accepting(Vec<(Listen, JoinHandle<()>)>);
+
+impl Accepting {
+    fn begin(&mut self, worker: &Rc<Worker>, listeners: Vec<Listener>) -> io::Result<()> {
+        for Listener { socket, listen } in listeners {
+            let socket = tokio::net::TcpListener::from_std(socket)?;
+            let task = tokio::task::spawn_local(accept(Rc::clone(worker), socket, listen.tls));
+            self.0.push((listen, task));
+        }
+        Ok(())
+    }
+
+    /// Ends those that are for none of `listen`.
+    fn keep(&mut self, listen: &[Listen]) {
+        self.0.retain(|(held, task)| {
+            let wanted = listen.contains(held);
+            if !wanted {
+                task.abort();
+            }
+            wanted
+        });
+    }
 }
 
 async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, tls: bool) {

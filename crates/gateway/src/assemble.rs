@@ -26,10 +26,7 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
     let pool = &http.upstream;
     let version = if proxy.server_tokens { concat!("/", env!("CARGO_PKG_VERSION")) } else { "" };
     EngineConfig {
-        listen: match settings.role {
-            Plane::ControlPlane => Vec::new(),
-            _ => listen(&proxy.listen, false).chain(listen(&settings.tls.listen, true)).collect(),
-        },
+        listen: listen(settings),
         workers: workers(settings),
         worker_connections: settings.process.worker_connections,
         client: ClientLimits {
@@ -68,8 +65,17 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
     }
 }
 
-fn listen(addresses: &[settings::Listen], tls: bool) -> impl Iterator<Item = Listen> + '_ {
-    addresses.iter().map(move |listen| Listen { address: listen.address, optional: listen.implied, tls })
+/// The data plane's addresses.
+pub fn listen(settings: &Settings) -> Vec<Listen> {
+    if settings.role == Plane::ControlPlane {
+        return Vec::new();
+    }
+    let plain = settings.proxy.listen.iter().map(|listen| (listen, false));
+    let tls = settings.tls.listen.iter().map(|listen| (listen, true));
+    plain
+        .chain(tls)
+        .map(|(listen, tls)| Listen { address: listen.address, optional: listen.implied, tls })
+        .collect()
 }
 
 /// What TLS with upstreams trusts.

@@ -259,7 +259,7 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
 }
 
 /// Runs until a signal ends the gateway.
-async fn until_told(running: &mut Running, engine: Engine) -> anyhow::Result<()> {
+async fn until_told(running: &mut Running, mut engine: Engine) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("signals can't be received")?;
     let mut plugins = running.file.as_ref().map(|file| file.plugins());
     let how = loop {
@@ -270,7 +270,7 @@ async fn until_told(running: &mut Running, engine: Engine) -> anyhow::Result<()>
         };
         match event {
             // What is refused is in the log, and the gateway runs on.
-            Event::Reload => drop(running.reload(&engine).await),
+            Event::Reload => drop(running.reload(&mut engine).await),
             Event::ReopenLogs => running.reopen_logs(),
             Event::Shutdown(how) => break how,
         }

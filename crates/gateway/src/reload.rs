@@ -12,7 +12,7 @@ use crate::limits;
 use crate::plan::Plan;
 use admin::{Control, CurrentAdmin};
 use anyhow::Context as _;
-use engine::{Engine, EngineConfig, Mount};
+use engine::{Engine, EngineConfig, Mount, Ports};
 use observe::{ErrorLog, Metrics};
 use snapshot::Rebuild;
 use std::sync::Arc;
@@ -54,6 +54,13 @@ pub struct Running {
     pub file: Option<Arc<store::File>>,
 }
 
+/// Settings that nothing can refuse any more.
+struct Prepared {
+    settings: Settings,
+    plan: Plan,
+    ports: Ports,
+}
+
 impl Running {
     /// Opens the logs anew: what log rotation asks for.
     pub fn reopen_logs(&self) {
@@ -70,8 +77,8 @@ impl Running {
     ///
     /// # Errors
     /// When the configuration is refused; nothing has changed then.
-    pub async fn reload(&mut self, engine: &Engine) -> anyhow::Result<()> {
-        let (settings, waiting, plan) = match self.prepare() {
+    pub async fn reload(&mut self, engine: &mut Engine) -> anyhow::Result<()> {
+        let (prepared, waiting) = match self.prepare(engine) {
             Ok(prepared) => prepared,
             Err(error) => {
                 tracing::error!("{error:#}");
@@ -79,7 +86,7 @@ impl Running {
                 return Err(error);
             }
         };
-        self.apply(engine, settings, plan).await;
+        self.apply(engine, prepared).await;
         self.reopen_logs();
         if waiting.is_empty() {
             tracing::warn!("configuration read again and in force");
@@ -95,9 +102,8 @@ impl Running {
         assemble::engine(&self.settings, &self.plan, self.seed, self.mount.clone())
     }
 
-    /// Everything that can fail: the new settings, the changes among them that wait for a restart, and what the
-    /// settings come to.
-    fn prepare(&self) -> anyhow::Result<(Settings, Vec<&'static str>, Plan)> {
+    /// Everything that can fail: the new settings, what they come to, and the changes that wait for a restart.
+    fn prepare(&self, engine: &Engine) -> anyhow::Result<(Prepared, Vec<&'static str>)> {
         let Started { launch, read, .. } = &self.started;
         let loaded = launch.settings().map_err(|report| {
             report.entries().for_each(|entry| tracing::error!("{entry}"));
@@ -111,10 +117,12 @@ impl Running {
         }
         centre::lay_over(&mut settings, self.file.as_deref());
         let plan = Plan::make(&settings, launch, Some(&self.plan))?;
-        Ok((settings, waiting, plan))
+        let ports = engine.take_ports(&assemble::listen(&settings))?;
+        Ok((Prepared { settings, plan, ports }, waiting))
     }
 
-    async fn apply(&mut self, engine: &Engine, settings: Settings, plan: Plan) {
+    async fn apply(&mut self, engine: &mut Engine, prepared: Prepared) {
+        let Prepared { settings, plan, ports } = prepared;
         let rebuild = !plan.builds_like(&self.plan);
         // Dropped at the end, when no worker writes to a log of it any more.
         let before = std::mem::replace(&mut self.plan, plan);
@@ -135,7 +143,7 @@ impl Running {
         if let Some(control) = &self.control {
             control.replace(Arc::clone(&self.plan.registry), assemble::explain(&self.settings));
         }
-        engine.reconfigure(self.engine_config()).await;
+        engine.reconfigure(self.engine_config(), ports).await;
         // Closing a log waits for its last lines.
         let _ = tokio::task::spawn_blocking(move || drop(before)).await;
     }

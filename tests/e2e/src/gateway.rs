@@ -226,10 +226,9 @@ fn config(spec: &Spec, [port, tls, admin, status, metrics]: [u16; 5]) -> Value {
     let mut config = json!({
         "apisix": {
             "node_listen": [{ "ip": "127.0.0.1", "port": port }],
-            // Its default port is one for the whole machine.
-            "enable_control": false,
             "ssl": { "listen": [{ "ip": "127.0.0.1", "port": tls }] },
             "status": { "ip": "127.0.0.1", "port": status },
+            // Its default port is one for the whole machine.
             "enable_control": false,
         },
         "deployment": { "admin": {

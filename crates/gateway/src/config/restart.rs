@@ -1,7 +1,7 @@
 //! Which changes of the configuration wait for a restart.
 //!
-//! A reload puts everything in force that needs no new socket and no new thread. What is left is named here: an operator
-//! must not believe that it holds.
+//! A reload puts everything in force but what the control plane's servers and the threads are made of. That is named
+//! here: an operator must not believe that it holds.
 
 use super::settings::Settings;
 
@@ -16,8 +16,6 @@ impl Settings {
                 "deployment.role, config_provider, etcd",
                 (old.role, &old.provider) != (new.role, &new.provider),
             ),
-            ("apisix.node_listen", old.proxy.listen != new.proxy.listen),
-            ("apisix.ssl.listen", old.tls.listen != new.tls.listen),
             ("apisix.enable_admin, deployment.admin.admin_listen", admin(old) != admin(new)),
             ("apisix.data_encryption, apisix.lru", old.data_encryption != new.data_encryption),
             ("apisix.control", old.control != new.control),
@@ -39,10 +37,10 @@ mod tests {
     use crate::config::read_text;
 
     #[test]
-    fn sockets_and_threads_wait_and_nothing_else_does() {
+    fn servers_and_threads_wait_and_nothing_else_does() {
         let read = |text: &str| read_text("f", text, &|_| None).unwrap().settings;
         let old = read("");
-        let live = "apisix: {show_upstream_status_in_response_header: true, trusted_addresses: [10.0.0.0/8],\n\
+        let live = "apisix: {node_listen: 9081, ssl: {listen: [{port: 9444}]}, show_upstream_status_in_response_header: true, trusted_addresses: [10.0.0.0/8],\n\
                     enable_server_tokens: false, router: {http: radixtree_uri}}\n\
                     nginx_config: {error_log_level: info, worker_shutdown_timeout: 5s, worker_rlimit_nofile: 40000,\n\
                     event: {worker_connections: 99},\n\
@@ -52,7 +50,6 @@ mod tests {
                     plugin_attr: {prometheus: {metric_prefix: p_}}\n";
         assert_eq!(old.needs_restart(&read(live)), [""; 0]);
         for (text, names) in [
-            ("apisix: {node_listen: 9081}\n", "apisix.node_listen"),
             ("apisix: {enable_admin: false}\n", "apisix.enable_admin, deployment.admin.admin_listen"),
             ("apisix: {enable_status: false}\n", "apisix.status"),
             ("nginx_config: {worker_processes: 7}\n", "nginx_config.worker_processes"),

@@ -1,8 +1,9 @@
 //! SIGHUP and SIGUSR1: what a reload puts in force, what it leaves alone, and log rotation.
 
-use e2e::{ADMIN_KEY, Gateway, Upstream, eventually};
+use e2e::{ADMIN_KEY, Gateway, Peer, Upstream, eventually, free_ports};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
@@ -53,6 +54,39 @@ fn new_settings_hold_at_once() {
             .filter(|text| text.lines().filter(|line| *line == "now /").count() == 10)
     });
     assert_eq!(gateway.access_log(2).len(), 2, "what came before is in the log before");
+}
+
+#[test]
+fn ports_are_taken_and_given_up() {
+    let upstream = Upstream::hello();
+    let mut gateway = Gateway::with(json!({ "nginx_config": { "worker_processes": 2 } }));
+    gateway.route_all(&upstream.address());
+    let [first, second] = [gateway.port, free_ports::<1>()[0]];
+    let on = |ports: &[u16]| {
+        let listen: Vec<Value> =
+            ports.iter().map(|port| json!({ "ip": "127.0.0.1", "port": port })).collect();
+        json!({ "apisix": { "node_listen": listen } })
+    };
+    let mut kept = gateway.connect();
+    assert_eq!(kept.get("/").status(), 200);
+    let said = gateway.reload(&on(&[first, second]));
+    assert!(!said.contains("restart"), "{said}");
+    for port in [first, second] {
+        // More than once: each worker has a socket of its own.
+        for _ in 0..8 {
+            assert_eq!(Peer::connect(port).get("/").status(), 200);
+        }
+    }
+    gateway.reload(&on(&[second]));
+    assert!(TcpStream::connect(("127.0.0.1", first)).is_err(), "the port is given up");
+    assert_eq!(kept.get("/").status(), 200, "its connections are not");
+    // One that can't be had refuses the whole file.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let said = gateway.reload(&on(&[first, port]));
+    assert!(said.contains(&format!("port {port} is in use")) && said.contains("nothing changes"), "{said}");
+    assert!(TcpStream::connect(("127.0.0.1", first)).is_err());
+    assert_eq!(Peer::connect(second).get("/").status(), 200);
 }
 
 #[test]
