@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod admin_access;
+mod bench;
 mod bodies;
 mod centre;
 mod centre_crashes;
