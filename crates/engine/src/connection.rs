@@ -55,7 +55,6 @@ pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client:
     let Some(server) = worker.config().tls.clone() else { return };
     let session = {
         let open = Open::new(&worker);
-        let _ = stream.set_nodelay(true);
         let registration = worker.timers.register();
         attach(&registration.timer).await;
         registration.timer.arm(worker.clock.deadline_ms(worker.config().client.header_timeout));
@@ -87,10 +86,6 @@ pub(crate) async fn attach(timer: &Timer) {
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) {
     let open = Open::new(&worker);
-    // Heads and small bodies leave in one write each; waiting to fill a packet would only delay them.
-    if let Stream::Plain(stream) = &stream {
-        let _ = stream.set_nodelay(true);
-    }
     let registration = worker.timers.register();
     let timer = &registration.timer;
     attach(timer).await;

@@ -291,6 +291,8 @@ async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, tls: bool
 
 fn start_connection(worker: &Rc<Worker>, stream: TcpStream, tls: bool, client: Client) {
     let worker = Rc::clone(worker);
+    // Heads and small bodies leave in one write each; waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
     drop(if tls {
         tokio::task::spawn_local(connection::serve_tls(worker, stream, client))
     } else {

@@ -54,7 +54,8 @@ impl Tree {
                 let entry = entry?;
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-                if ignored.covers(&path, &name) {
+                // In a worktree of git's, `.git` is a file.
+                if name == ".git" || ignored.covers(&path, &name) {
                     continue;
                 }
                 let is_folder = entry.file_type()?.is_dir();
