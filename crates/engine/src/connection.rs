@@ -188,6 +188,9 @@ fn begins_http2(link: &Link<'_>, scratch: &Scratch) -> bool {
 /// The client that the proxy at the other end names, with the lines that tell upstreams of it.
 pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<(Client, Vec<u8>)> {
     let view = RequestView { head: &scratch.head, bytes: &scratch.input[..scratch.head.length] };
+    if !link.config.real_ip.may_name(view) {
+        return None;
+    }
     let client = link.client.named(link.config.real_ip.client(view)?);
     let lines = exchange::forwarded_lines(&client);
     Some((client, lines))

@@ -22,6 +22,12 @@ impl RealIp {
         self.from.iter().any(|net| net.contains(&address))
     }
 
+    /// Whether a request may have the field: what is asked first, because most have none.
+    #[inline]
+    pub(crate) fn may_name(&self, request: RequestView<'_>) -> bool {
+        request.head.fields.iter().any(|field| field.name.len() == self.header.len())
+    }
+
     /// The client that a believed peer names; `None` where it names none that can be read.
     pub(crate) fn client(&self, request: RequestView<'_>) -> Option<SocketAddr> {
         // Several fields of the name are one list (RFC 9110 section 5.3); looked at from its end.

@@ -63,7 +63,7 @@ pub struct Surroundings<'a> {
 impl<'a> Exchange<'a> {
     /// An exchange that begins now, the first on its connection, and of which nothing is known but its request.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn new(request: Request<'a>, client: ClientView<'a>, surroundings: Surroundings<'a>) -> Self {
         let Surroundings { gateway, worker, sleeper, consumers } = surroundings;
         let started = Moment::now();

@@ -1,5 +1,6 @@
 //! Small data structures that know no HTTP.
 
+pub mod bytes;
 pub mod clock;
 pub mod hash;
 pub mod keyed;

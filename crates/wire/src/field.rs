@@ -145,10 +145,11 @@ impl Known {
     }
 }
 
-/// Whether a token of the same length is `word`, whatever its case. Of the bytes that a token may have, only those
-/// that differ in case alone become equal with bit 5 set; with the length known, the loop is a few wide instructions.
+/// Whether `token` is `word`, whatever its case; no byte of it may be a control character. Of all others only those
+/// that differ in case alone become equal to a letter or a hyphen with bit 5 set; with the length known, the loop is a
+/// few wide instructions.
 #[inline(always)]
-fn is<const N: usize>(token: &[u8], word: &[u8; N]) -> bool {
+pub(crate) fn is<const N: usize>(token: &[u8], word: &[u8; N]) -> bool {
     let Ok(token) = <&[u8; N]>::try_from(token) else { return false };
     let mut difference = 0;
     for at in 0..N {

@@ -99,8 +99,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     after
 }
 
-/// The exchange of `request`, with what the worker and its connection bring.
-#[inline]
+/// The exchange of `request`, with what the worker and its connection bring. Inlined, like what it calls, so that it is
+/// made where it stays: it is too large to be moved for nothing.
+#[inline(always)]
 fn begin<'e>(
     link: &Link<'e>,
     snapshot: &'e Snapshot,

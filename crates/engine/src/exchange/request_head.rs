@@ -106,8 +106,9 @@ fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) 
     let mut chain =
         request.view.head.fields.iter().filter(|field| field.known == Known::XForwardedFor).peekable();
     let kept = |name: &[u8]| (link.trusted && request.view.header(name).is_some()) || edited(name);
-    let same_for_all =
-        !link.trusted && !exchange.client.is_restated() && !SAME_FOR_ALL.into_iter().any(edited);
+    let same_for_all = !link.trusted
+        && !exchange.client.is_restated()
+        && (edits.is_none() || !SAME_FOR_ALL.into_iter().any(edited));
     if chain.peek().is_none() && same_for_all {
         out.extend_from_slice(link.forwarded);
     } else {
@@ -134,7 +135,7 @@ fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) 
     }
     if !kept(b"x-forwarded-port") {
         out.extend_from_slice(b"X-Forwarded-Port: ");
-        match authority.get(request_host_len(authority) + 1..) {
+        match authority.get(request.view.head.host.len() + 1..) {
             Some(port) if !port.is_empty() => out.extend_from_slice(port),
             _ => push_decimal(out, u64::from(exchange.client.local.port())),
         }
@@ -150,14 +151,6 @@ fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Length of the host in a valid authority: up to the last colon outside brackets.
-fn request_host_len(authority: &[u8]) -> usize {
-    match memchr::memrchr2(b':', b']', authority) {
-        Some(at) if authority[at] == b':' => at,
-        _ => authority.len(),
-    }
 }
 
 /// Copies the client's other fields, those of the connection and those that plugins drop left out.

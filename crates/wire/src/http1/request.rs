@@ -2,6 +2,7 @@
 
 use super::scan::{Line, Scan, control, line, token_end};
 use super::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
+use crate::field::is;
 use crate::{BodyLength, Field, Known, Method, Span, host_of};
 
 /// Length of `HTTP/1.1 CRLF`.
@@ -152,7 +153,7 @@ impl RequestHead {
             Some(_) => return Err(HeadError::Bad("invalid request line")),
         }
         let target_start = method_end + 1;
-        let target_end = control(bytes, target_start, b'!');
+        let target_end = control::<b' '>(bytes, target_start);
         match bytes.get(target_end) {
             None => return Ok(None),
             Some(b' ') if target_end > target_start => {}
@@ -190,12 +191,11 @@ impl RequestHead {
         let mut found = Found::default();
         loop {
             match line(bytes, at) {
-                Scan::Done(Line::Field { name, value, end }) => {
+                Scan::Done(Line::Field { name, value, end, known }) => {
                     if end - at > LINE_MAX || self.fields.len() == FIELDS_MAX {
                         return Err(HeadError::FieldsTooLarge);
                     }
                     at = end;
-                    let known = Known::classify(name.get(bytes));
                     if known != Known::Other {
                         self.note(known, value, value.get(bytes), &mut found)?;
                     }
@@ -289,7 +289,7 @@ impl RequestHead {
             _ => memchr::memchr2(b'?', b'#', target),
         }
         .unwrap_or(target.len());
-        if memchr::memchr(b'#', &target[end..]).is_some() {
+        if end < target.len() && memchr::memchr(b'#', &target[end..]).is_some() {
             return Err(HeadError::Bad("fragment in the request target"));
         }
         let from = self.target.start();
@@ -384,6 +384,11 @@ impl RequestFacts {
     }
 
     fn note_connection(&mut self, value: &[u8]) {
+        // Nearly all say just this.
+        if is(value, b"keep-alive") {
+            self.keep_alive = true;
+            return;
+        }
         for token in tokens(value) {
             if token.eq_ignore_ascii_case(b"close") {
                 self.closes = true;

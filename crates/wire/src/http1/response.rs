@@ -3,6 +3,7 @@
 use super::request::{decimal, tokens};
 use super::scan::{Line, Scan, line, text};
 use super::{FIELDS_MAX, HEAD_MAX};
+use crate::field::is;
 use crate::{BodyLength, Field, Known, Method, Span};
 
 /// Length of `HTTP/1.1 200`.
@@ -103,7 +104,7 @@ impl ResponseHead {
     /// Reads `version SP status [SP reason] CRLF`: whether it is HTTP/1.1; `None` where more bytes are needed.
     fn read_status_line(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
         const INVALID: ResponseError = ResponseError("upstream sent an invalid status line");
-        let Some((start, rest)) = bytes.split_at_checked(STATUS_END) else {
+        let Some((start, rest)) = bytes.split_first_chunk::<STATUS_END>() else {
             // Enough of it to tell HTTP from anything else, so that a client isn't kept waiting for garbage.
             return if b"HTTP/1.".starts_with(&bytes[..bytes.len().min(7)]) {
                 Ok(None)
@@ -111,14 +112,17 @@ impl ResponseHead {
                 Err(INVALID)
             };
         };
-        let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ (b'0' | b'1'), b' ', digits @ ..] = start
-        else {
+        // Compared as one word; the status is what is left.
+        let http11 = match start.first_chunk() {
+            Some(b"HTTP/1.1") => true,
+            Some(b"HTTP/1.0") => false,
+            _ => return Err(INVALID),
+        };
+        let &[.., b' ', hundreds @ b'1'..=b'5', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = start else {
             return Err(INVALID);
         };
-        let status = digits
-            .iter()
-            .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u16::from(digit - b'0')));
-        self.status = status.filter(|status| (100..=599).contains(status)).ok_or(INVALID)?;
+        let [hundreds, tens, ones] = [hundreds, tens, ones].map(|digit| u16::from(digit - b'0'));
+        self.status = hundreds * 100 + tens * 10 + ones;
         // The space after the status may be missing along with the reason (RFC 9112 section 4 asks for it; servers
         // leave it out).
         let from = STATUS_END + usize::from(rest.first() == Some(&b' '));
@@ -129,9 +133,9 @@ impl ResponseHead {
             Scan::Done((_, end)) => {
                 self.reason = Span::new(from, end - 2);
                 self.fields_start = end;
-                self.keep_alive = *minor == b'1';
+                self.keep_alive = http11;
                 self.nominates = false;
-                Ok(Some(*minor == b'1'))
+                Ok(Some(http11))
             }
             Scan::More => Ok(None),
             Scan::Bad(_) => Err(INVALID),
@@ -145,12 +149,11 @@ impl ResponseHead {
         let mut framing = Framing { content_length: None, chunked: false, closes: false };
         loop {
             match line(bytes, at) {
-                Scan::Done(Line::Field { name, value, end }) => {
+                Scan::Done(Line::Field { name, value, end, known }) => {
                     if self.fields.len() == FIELDS_MAX {
                         return Err(ResponseError("upstream sent too many header fields"));
                     }
                     at = end;
-                    let known = Known::classify(name.get(bytes));
                     if known != Known::Other {
                         self.note(known, value.get(bytes), &mut framing)?;
                     }
@@ -190,6 +193,11 @@ impl ResponseHead {
 
     /// Takes note of a `Connection` field; true if it says `close`, which wins over every `keep-alive`.
     fn note_connection(&mut self, value: &[u8]) -> bool {
+        // Nearly all say just this.
+        if is(value, b"keep-alive") {
+            self.keep_alive = true;
+            return false;
+        }
         let mut closes = false;
         for token in tokens(value) {
             if token.eq_ignore_ascii_case(b"close") {

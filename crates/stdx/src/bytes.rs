@@ -1,0 +1,159 @@
+//! The search for a byte, several bytes at a time: sixteen with SSE2, which every x86-64 processor has, eight with plain
+//! arithmetic elsewhere and where fewer are left. For texts so short that a call to a vectorised search would be dearer
+//! than the search.
+
+/// A one in each of eight bytes.
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+
+/// The high bit of each of eight bytes.
+const HIGH: u64 = ONES << 7;
+
+/// What is looked for.
+pub trait Wanted: Copy {
+    /// Whether this byte is.
+    fn is(self, byte: u8) -> bool;
+
+    /// Which of sixteen bytes are, the first in the lowest bit.
+    #[cfg(target_arch = "x86_64")]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32;
+
+    /// Flags in the high bits of those of eight bytes that are, the first byte lowest. The lowest flag is exact; those
+    /// above it may be the borrow of a subtraction.
+    fn in_eight(self, word: u64) -> u64;
+}
+
+/// One byte.
+#[derive(Debug, Clone, Copy)]
+pub struct Byte<const BYTE: u8>;
+
+/// The bytes up to `LAST`, which is below 0x7f, and DEL: control characters, and more where `LAST` is not one.
+#[derive(Debug, Clone, Copy)]
+pub struct Control<const LAST: u8>;
+
+impl<const BYTE: u8> Wanted for Byte<BYTE> {
+    #[inline(always)]
+    fn is(self, byte: u8) -> bool {
+        byte == BYTE
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32 {
+        sse2::equal(block, BYTE)
+    }
+
+    #[inline(always)]
+    fn in_eight(self, word: u64) -> u64 {
+        let difference = word ^ (ONES * u64::from(BYTE));
+        difference.wrapping_sub(ONES) & !difference & HIGH
+    }
+}
+
+impl<const LAST: u8> Wanted for Control<LAST> {
+    #[inline(always)]
+    fn is(self, byte: u8) -> bool {
+        byte <= LAST || byte == 0x7f
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32 {
+        sse2::at_most_or(block, LAST, 0x7f)
+    }
+
+    #[inline(always)]
+    fn in_eight(self, word: u64) -> u64 {
+        let less = word.wrapping_sub(ONES * u64::from(LAST + 1));
+        let delete = (word & !HIGH) + ONES;
+        (less | delete) & !word & HIGH
+    }
+}
+
+/// Where the first byte that is `wanted` stands in `bytes`.
+#[must_use]
+#[inline(always)]
+pub fn find(bytes: &[u8], wanted: impl Wanted) -> Option<usize> {
+    let (mut rest, mut seen) = (bytes, 0);
+    #[cfg(target_arch = "x86_64")]
+    while let Some((block, after)) = rest.split_first_chunk() {
+        let flags = wanted.in_sixteen(block);
+        if flags != 0 {
+            return Some(seen + flags.trailing_zeros() as usize);
+        }
+        (rest, seen) = (after, seen + 16);
+    }
+    while let Some((word, after)) = rest.split_first_chunk() {
+        let flags = wanted.in_eight(u64::from_le_bytes(*word));
+        if flags != 0 {
+            return Some(seen + flags.trailing_zeros() as usize / 8);
+        }
+        (rest, seen) = (after, seen + 8);
+    }
+    rest.iter().position(|byte| wanted.is(*byte)).map(|at| seen + at)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "vector instructions that every processor of this architecture has")]
+mod sse2 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_max_epu8, _mm_movemask_epi8, _mm_or_si128,
+        _mm_set1_epi8,
+    };
+
+    /// The bytes of `block` that are `byte`.
+    #[inline(always)]
+    pub(super) fn equal(block: &[u8; 16], byte: u8) -> u32 {
+        // SAFETY: SSE2 is part of x86-64, and the sixteen bytes are there, at whatever address.
+        unsafe {
+            let block = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+            let equal = _mm_cmpeq_epi8(block, _mm_set1_epi8(byte.cast_signed()));
+            _mm_movemask_epi8(equal).cast_unsigned()
+        }
+    }
+
+    /// The bytes of `block` that are no greater than `last`, or are `byte`.
+    #[inline(always)]
+    pub(super) fn at_most_or(block: &[u8; 16], last: u8, byte: u8) -> u32 {
+        // SAFETY: as above.
+        unsafe {
+            let block = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+            let last = _mm_set1_epi8(last.cast_signed());
+            let at_most = _mm_cmpeq_epi8(_mm_max_epu8(block, last), last);
+            let equal = _mm_cmpeq_epi8(block, _mm_set1_epi8(byte.cast_signed()));
+            _mm_movemask_epi8(_mm_or_si128(at_most, equal)).cast_unsigned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares with the search byte by byte, wherever the byte stands and whatever stands around it.
+    fn agrees(wanted: impl Wanted) {
+        for length in 0..40 {
+            for at in 0..length {
+                for byte in 0..=255 {
+                    for filler in [b'a', 0x80, 0xff] {
+                        let mut bytes = vec![filler; length];
+                        bytes[at] = byte;
+                        let expected = bytes.iter().position(|byte| wanted.is(*byte));
+                        assert_eq!(find(&bytes, wanted), expected, "{byte} at {at} of {length}");
+                        for word in bytes.as_chunks::<8>().0 {
+                            let flags = wanted.in_eight(u64::from_le_bytes(*word));
+                            let found = (flags != 0).then(|| flags.trailing_zeros() as usize / 8);
+                            assert_eq!(found, word.iter().position(|byte| wanted.is(*byte)), "{word:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_is_found_wherever_it_stands() {
+        agrees(Byte::<b':'>);
+        agrees(Control::<0x1f>);
+        agrees(Control::<b' '>);
+    }
+}
