@@ -44,10 +44,7 @@ fn nodes(upstream: &Upstream) -> impl Iterator<Item = &Watched> {
 
 fn shown(node: &Watched) -> NodeHealth {
     let health = node.health();
-    let host = match &node.target.host {
-        snapshot::NodeHost::Ip(ip) => ip.to_string(),
-        snapshot::NodeHost::Name(name) => name.clone(),
-    };
+    let host = node.target.host.to_string();
     // APISIX shows the name that is asked for, which is the address where none is given.
     let hostname = node.target.name.clone().unwrap_or_else(|| host.clone());
     NodeHealth {

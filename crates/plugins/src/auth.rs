@@ -1,6 +1,6 @@
 //! What auth plugins have in common: the answer to who is not let in, and the anonymous consumer.
 
-use plugin::{Exchange, Flow, Reply};
+use plugin::{Exchange, Flow, Identity, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,9 +12,25 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// Lets in whom the plugin found, with [`Door::refuse`] for everybody else.
+    pub(crate) fn admit<'x>(
+        &self,
+        exchange: &mut Exchange<'x>,
+        scheme: &str,
+        found: Result<&'x Identity, &str>,
+    ) -> Flow {
+        match found {
+            Ok(identity) => {
+                exchange.attach(identity);
+                Flow::Next
+            }
+            Err(why) => self.refuse(exchange, scheme, why),
+        }
+    }
+
     /// Answers 401, unless there is a consumer for those who show nothing valid. `scheme` is what `WWW-Authenticate`
     /// names; `why` is told to the client, and says no more than it knows already.
-    pub(crate) fn refuse(&self, exchange: &mut Exchange<'_>, scheme: &str, why: &str) -> Flow {
+    fn refuse(&self, exchange: &mut Exchange<'_>, scheme: &str, why: &str) -> Flow {
         let why = match &self.anonymous_consumer {
             Some(name) if exchange.attach_anonymous(name) => return Flow::Next,
             Some(name) => {

@@ -111,13 +111,7 @@ impl OnRewrite for BasicAuth {
                     .ok_or("Invalid user authorization"),
             },
         };
-        let flow = match found {
-            Ok(identity) => {
-                exchange.attach(identity);
-                Flow::Next
-            }
-            Err(why) => self.door.refuse(exchange, "Basic", why),
-        };
+        let flow = self.door.admit(exchange, "Basic", found);
         if self.hide_credentials && matches!(flow, Flow::Next) {
             exchange.request.edit().headers.remove("Authorization");
         }

@@ -153,13 +153,8 @@ impl Authenticator for HmacAuth {
 
 impl OnRewrite for HmacAuth {
     fn rewrite(&self, exchange: &mut Exchange<'_>) -> Flow {
-        let flow = match self.identify(exchange) {
-            Ok(identity) => {
-                exchange.attach(identity);
-                Flow::Next
-            }
-            Err(why) => self.config.door.refuse(exchange, "hmac", why),
-        };
+        let found = self.identify(exchange);
+        let flow = self.config.door.admit(exchange, "hmac", found);
         if self.config.hide_credentials && matches!(flow, Flow::Next) {
             exchange.request.edit().headers.remove("Authorization");
         }

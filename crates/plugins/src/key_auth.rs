@@ -99,14 +99,12 @@ impl OnRewrite for KeyAuth {
             }
             exchange.request.remove_arg(query);
         }
-        match shown {
-            None => self.door.refuse(exchange, "apikey", "Missing API key in request"),
-            Some(None) => self.door.refuse(exchange, "apikey", "Invalid API key in request"),
-            Some(Some((identity, ()))) => {
-                exchange.attach(identity);
-                Flow::Next
-            }
-        }
+        let found = match shown {
+            None => Err("Missing API key in request"),
+            Some(None) => Err("Invalid API key in request"),
+            Some(Some((identity, ()))) => Ok(identity),
+        };
+        self.door.admit(exchange, "apikey", found)
     }
 }
 

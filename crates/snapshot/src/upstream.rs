@@ -15,6 +15,7 @@ use model::var::{Template, Var, VarSource};
 use serde_json::Value;
 use std::any::Any;
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +87,27 @@ pub enum NodeHost {
     Ip(IpAddr),
     /// At the addresses of a name, resolved at run time.
     Name(String),
+}
+
+impl fmt::Display for NodeHost {
+    /// The name, or the address without brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+impl NodeHost {
+    /// As it stands before a port and in URLs: IPv6 in brackets.
+    #[must_use]
+    pub fn in_authority(&self) -> String {
+        match self {
+            Self::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// What `chash` hashes.
@@ -229,10 +251,7 @@ impl Node {
         let bare =
             written.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&written.host);
         let host = bare.parse().map_or_else(|_| NodeHost::Name(bare.to_owned()), NodeHost::Ip);
-        let shown = match &host {
-            NodeHost::Ip(IpAddr::V6(_)) => format!("[{bare}]"),
-            _ => bare.to_owned(),
-        };
+        let shown = host.in_authority();
         let authority = if port == scheme.default_port() { shown } else { format!("{shown}:{port}") };
         Self { host, port, weight: written.weight, priority: written.priority, authority: authority.into() }
     }

@@ -142,21 +142,3 @@ pub fn private_key() -> Value {
 pub fn script() -> Value {
     json!({ "type": "string", "minLength": 10, "maxLength": 102_400 })
 }
-
-/// `_meta`, which every plugin's configuration may have.
-pub fn plugin_meta() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "disable": { "type": "boolean" },
-            "error_response": { "oneOf": [{ "type": "string" }, { "type": "object" }] },
-            "priority": { "description": "Replaces the plugin's own priority.", "type": "integer" },
-            "filter": { "description": "The plugin runs only where this expression holds.", "type": "array" },
-            "pre_function": {
-                "description": "A Lua function that runs in each phase before the plugin, given `conf` and `ctx`.",
-                "type": "string",
-            },
-        },
-        "additionalProperties": false,
-    })
-}

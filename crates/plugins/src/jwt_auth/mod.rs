@@ -184,13 +184,8 @@ fn verifying_key(config: &CredentialConfig) -> Result<Key, ConfigError> {
 
 impl OnRewrite for JwtAuth {
     fn rewrite(&self, exchange: &mut Exchange<'_>) -> Flow {
-        match self.identify(exchange) {
-            Ok(identity) => {
-                exchange.attach(identity);
-                Flow::Next
-            }
-            Err(why) => self.config.door.refuse(exchange, "Bearer", why),
-        }
+        let found = self.identify(exchange);
+        self.config.door.admit(exchange, "Bearer", found)
     }
 }
 

@@ -156,11 +156,7 @@ impl CheckTarget {
     fn of(node: &Node, upstream: &Upstream) -> Self {
         let active = upstream.checks.as_ref().and_then(|checks| checks.active.as_ref());
         let name = active.and_then(|active| active.host.clone());
-        let shown = match &node.host {
-            NodeHost::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
-            NodeHost::Ip(ip) => ip.to_string(),
-            NodeHost::Name(name) => name.clone(),
-        };
+        let shown = node.host.in_authority();
         // No client asked, so whom the node is for is told by the configuration alone: `upstream_host` where it is
         // pinned, else the node's own name, else the name given for checks.
         let pinned = upstream.upstream_host.as_ref().filter(|_| upstream.pass_host == PassHost::Rewrite);
@@ -173,11 +169,7 @@ impl CheckTarget {
 
 impl std::fmt::Display for CheckTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.host {
-            NodeHost::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
-            NodeHost::Ip(ip) => write!(f, "{ip}:{}", self.port),
-            NodeHost::Name(name) => write!(f, "{name}:{}", self.port),
-        }
+        write!(f, "{}:{}", self.host.in_authority(), self.port)
     }
 }
 

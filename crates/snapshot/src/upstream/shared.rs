@@ -1,6 +1,6 @@
 //! What all workers have in common of an upstream, besides what is written of it.
 
-use super::{Board, NodeHost, Upstream};
+use super::{Board, Upstream};
 use balance::Balancer;
 
 /// What all workers have in common of an upstream. It follows from the rest, so upstreams are the same without it.
@@ -35,14 +35,7 @@ impl Upstream {
 }
 
 fn balancer(upstream: &Upstream, seed: u64) -> Balancer {
-    let hosts: Vec<String> = upstream
-        .nodes
-        .iter()
-        .map(|node| match &node.host {
-            NodeHost::Ip(ip) => ip.to_string(),
-            NodeHost::Name(name) => name.clone(),
-        })
-        .collect();
+    let hosts: Vec<String> = upstream.nodes.iter().map(|node| node.host.to_string()).collect();
     let nodes: Vec<_> = upstream
         .nodes
         .iter()

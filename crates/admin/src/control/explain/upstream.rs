@@ -1,30 +1,18 @@
 //! The upstream of a request, and the node that would be asked.
 
-use balance::{Algorithm, Balancer, Pick};
+use balance::{Algorithm, Pick};
 use plugin::Exchange;
 use serde_json::{Value, json};
-use snapshot::{Node, NodeHost, Upstream};
+use snapshot::{Node, Upstream};
 
 /// `from` is where the upstream is configured.
 pub(super) fn tell(upstream: &Upstream, exchange: &Exchange<'_>, from: &Value) -> Value {
-    let hosts: Vec<String> = upstream.nodes.iter().map(host).collect();
-    let nodes: Vec<balance::Node<'_>> = upstream
-        .nodes
-        .iter()
-        .zip(&hosts)
-        .map(|(node, host)| balance::Node {
-            host,
-            port: node.port,
-            weight: node.weight,
-            priority: node.priority,
-        })
-        .collect();
     let key = upstream.hashed(exchange);
-    let picked = Balancer::new(upstream.algorithm, &nodes, 0).pick(&Pick { key: &key, ..Pick::default() });
+    let picked = upstream.balancer(0).pick(&Pick { key: &key, ..Pick::default() });
     let takers = upstream.nodes.iter().filter(|node| node.weight > 0).count();
     // A hash is the same for every worker; the other algorithms depend on what each of them has done so far.
     let certain = takers < 2 || upstream.algorithm == Algorithm::Chash;
-    let shown = |node: &Node| json!({ "host": host(node), "port": node.port, "weight": node.weight, "priority": node.priority });
+    let shown = |node: &Node| json!({ "host": node.host.to_string(), "port": node.port, "weight": node.weight, "priority": node.priority });
     json!({
         "from": from,
         "type": upstream.algorithm.as_str(),
@@ -34,11 +22,4 @@ pub(super) fn tell(upstream: &Upstream, exchange: &Exchange<'_>, from: &Value) -
         "node": picked.and_then(|at| upstream.nodes.get(at)).map(shown),
         "node_is": if certain { "certain" } else { "one of several" },
     })
-}
-
-fn host(node: &Node) -> String {
-    match &node.host {
-        NodeHost::Ip(ip) => ip.to_string(),
-        NodeHost::Name(name) => name.clone(),
-    }
 }
