@@ -28,7 +28,7 @@ pub(crate) fn check_key(
         return Ok(None);
     }
     let presented =
-        args.get("api_key").or_else(|| request.header("x-api-key")).or_else(|| request.cookie("x_api_key"));
+        args.get("api_key").or_else(|| key_header(request)).or_else(|| request.cookie("x_api_key"));
     let verdict = match presented {
         None => Err("missing apikey"),
         Some(key) => match owner(&settings.keys, key) {
@@ -49,6 +49,11 @@ pub(crate) fn check_key(
             ))
         }
     }
+}
+
+/// The key's header. nginx, which APISIX lets take names with underscores, has one variable for both spellings.
+fn key_header(request: &AdminRequest) -> Option<&str> {
+    request.header("x-api-key").or_else(|| request.header("x_api_key"))
 }
 
 /// A name of this many characters fits the store's limit on actors, whatever its characters: 64 x 4 bytes.

@@ -53,7 +53,7 @@ pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;
 pub use server::serve;
-pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
+pub use settings::{AdminKey, AdminSettings, ApiVersion, Role, is_well_known};
 pub use standalone::Standalone;
 pub use whole::{Fault, Resource, check_whole};
 

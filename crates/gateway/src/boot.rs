@@ -20,6 +20,7 @@ use admin::{Admin, Control, CurrentAdmin};
 use anyhow::{Context as _, anyhow};
 use engine::{Bound, Engine, Mount};
 use observe::Metrics;
+use observe::metrics::Metric;
 use secrets::Secrets;
 use snapshot::{Builder, FollowStatus, Published, Rebuild, Snapshot};
 use std::sync::Arc;
@@ -131,6 +132,7 @@ impl Parts {
         let (store, published) = (Arc::clone(&self.centre.store), Arc::clone(&self.published));
         let setting = assemble::explain(settings);
         Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(self.health()))
+            .with_status(Arc::clone(&self.status))
     }
 
     fn health(&self) -> NodesHealth {
@@ -146,7 +148,9 @@ impl Parts {
         orders: mpsc::Receiver<Rebuild>,
         secrets: Arc<Secrets>,
     ) -> anyhow::Result<Runtime> {
-        let builder = Builder::new(Arc::clone(&plan.registry), plan.build).with_secrets(secrets);
+        let builder = Builder::new(Arc::clone(&plan.registry), plan.build)
+            .with_secrets(secrets)
+            .with_file(self.centre.file.clone());
         let runtime = runtime("builder")?;
         let mut applied = self.published.applied();
         applied.mark_unchanged();
@@ -165,6 +169,7 @@ impl Parts {
             };
             anyhow!("the configuration could not be loaded within {} s{why}", FIRST_LOAD.as_secs())
         })??;
+        control.spawn(count_skipped(applied, Arc::clone(&self.status), Arc::clone(&self.metrics)));
         Ok(runtime)
     }
 
@@ -186,6 +191,16 @@ impl Parts {
         let stop = async move { while stopped.changed().await.is_ok() {} };
         control.spawn(async move { etcd.attend(member, applied, stop).await });
         Ok(())
+    }
+}
+
+/// Keeps the count of stored values that can't be used, with every snapshot.
+async fn count_skipped(mut applied: watch::Receiver<u64>, status: Arc<FollowStatus>, metrics: Arc<Metrics>) {
+    loop {
+        metrics.set(Metric::ConfigValuesSkipped, &[], status.problems().len() as f64);
+        if applied.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::assemble;
 use crate::config::Settings;
+use crate::config::centre::Provider;
 use crate::launch::Launch;
 use anyhow::Context as _;
 use observe::AccessLog;
@@ -40,6 +41,7 @@ impl Plan {
         let build = BuildOptions {
             router: assemble::router_mode(settings),
             no_health_checks: settings.proxy.disable_healthcheck,
+            doubts_values: matches!(settings.provider, Provider::Etcd(_) | Provider::File(_)),
         };
         let plugins = (settings.plugins.clone(), settings.plugin_attr.clone());
         let registry = match before {

@@ -420,6 +420,12 @@ impl BodyNeed {
     }
 }
 
+impl FromIterator<BodyNeed> for BodyNeed {
+    fn from_iter<I: IntoIterator<Item = Self>>(needs: I) -> Self {
+        needs.into_iter().fold(Self::default(), Self::or)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,8 @@
 //! The plugins of one route (or of the global rules), sorted and split by phase.
 
 use crate::{Meta, OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, PluginDef};
+use model::var::BodyNeed;
+use router::Expr;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ pub struct CompiledPlugin {
     pub def: &'static PluginDef,
     /// Its `_meta`, where that says anything.
     pub meta: Option<Arc<Meta>>,
+    /// What its own conditions ask about the request's body.
+    body_need: BodyNeed,
     rewrite: Option<Arc<dyn OnRewrite>>,
     access: Option<Arc<dyn OnAccess>>,
     before_proxy: Option<Arc<dyn OnBeforeProxy>>,
@@ -20,16 +24,28 @@ pub struct CompiledPlugin {
 
 impl CompiledPlugin {
     /// Binds the hooks that `def` declares to `plugin`, which `def` compiled.
-    pub(crate) fn bind(def: &'static PluginDef, plugin: &Arc<dyn Any + Send + Sync>) -> Self {
+    pub(crate) fn bind(
+        def: &'static PluginDef,
+        plugin: &Arc<dyn Any + Send + Sync>,
+        body_need: BodyNeed,
+    ) -> Self {
         Self {
             def,
             meta: None,
+            body_need,
             rewrite: def.rewrite.map(|hook| hook(plugin)),
             access: def.access.map(|hook| hook(plugin)),
             before_proxy: def.before_proxy.map(|hook| hook(plugin)),
             response: def.response.map(|hook| hook(plugin)),
             log: def.log.map(|hook| hook(plugin)),
         }
+    }
+
+    /// What its conditions and its `_meta.filter` ask about the request's body.
+    #[must_use]
+    pub fn body_need(&self) -> BodyNeed {
+        let filter = self.meta.as_ref().and_then(|meta| meta.filter.as_ref());
+        self.body_need.or(filter.map(Expr::body_need).unwrap_or_default())
     }
 
     fn priority(&self) -> i32 {
@@ -68,6 +84,8 @@ pub struct Chain {
     pub log: Box<[Step<dyn OnLog>]>,
     /// The plugins, sorted.
     plugins: Box<[CompiledPlugin]>,
+    /// What they ask about the request's body.
+    body_need: BodyNeed,
 }
 
 impl Chain {
@@ -83,6 +101,7 @@ impl Chain {
             before_proxy: steps(&plugins, |plugin| plugin.before_proxy.as_ref()),
             response: steps(&plugins, |plugin| plugin.response.as_ref()),
             log: steps(&plugins, |plugin| plugin.log.as_ref()),
+            body_need: body_need(&plugins),
             plugins: plugins.into(),
         }
     }
@@ -102,6 +121,13 @@ impl Chain {
         let late = |step: &Step<dyn OnRewrite>| !self.has(step.def) && !step.def.is_auth();
         merged.rewrite = Vec::from(merged.rewrite).into_iter().filter(late).collect();
         merged
+    }
+
+    /// What the plugins' conditions ask about the request's body.
+    #[must_use]
+    #[inline]
+    pub fn body_need(&self) -> BodyNeed {
+        self.body_need
     }
 
     /// The plugins in the order in which they run.
@@ -126,6 +152,11 @@ impl std::fmt::Debug for Chain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.plugins.iter().map(|plugin| plugin.def.name)).finish()
     }
+}
+
+/// What any of `plugins` asks about the request's body.
+pub(crate) fn body_need(plugins: &[CompiledPlugin]) -> BodyNeed {
+    plugins.iter().map(CompiledPlugin::body_need).collect()
 }
 
 fn steps<H: ?Sized>(

@@ -1,7 +1,9 @@
 //! Consumers: who may be behind a request, found by the credential that it shows.
 
 use crate::auth::CompiledCredential;
+use crate::chain::body_need;
 use crate::{Authenticator, CompiledPlugin};
+use model::var::BodyNeed;
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,6 +52,7 @@ pub struct Consumers {
     groups: PersistentMap<Arc<str>, Arc<ConsumerGroup>>,
     /// By auth plugin: few enough to look through.
     indexes: Vec<(TypeId, Index)>,
+    body_need: BodyNeed,
 }
 
 /// One plugin's credentials by key. Keys are unique as far as the Admin API can tell; where two resources came to have
@@ -109,6 +112,7 @@ impl Consumers {
 
     /// Puts a consumer in place, or takes it out; its credentials are put and taken by themselves.
     pub fn set(&mut self, name: &str, consumer: Option<Arc<ConsumerInfo>>) {
+        self.note_need(consumer.as_ref().map(|consumer| &*consumer.plugins));
         match consumer {
             Some(consumer) => self.by_name.insert(name.into(), consumer),
             None => self.by_name.remove(name),
@@ -117,10 +121,23 @@ impl Consumers {
 
     /// Puts a group in place, or takes it out.
     pub fn set_group(&mut self, id: &str, group: Option<Arc<ConsumerGroup>>) {
+        self.note_need(group.as_ref().map(|group| &*group.plugins));
         match group {
             Some(group) => self.groups.insert(id.into(), group),
             None => self.groups.remove(id),
         };
+    }
+
+    /// What the conditions of consumers' plugins ask about the request's body. Who the consumer is shows when the body has
+    /// been read, so this is said for all of them, and also when the last that asked is gone: it costs time alone.
+    #[must_use]
+    #[inline]
+    pub fn body_need(&self) -> BodyNeed {
+        self.body_need
+    }
+
+    fn note_need(&mut self, plugins: Option<&[CompiledPlugin]>) {
+        self.body_need = self.body_need.or(plugins.map(body_need).unwrap_or_default());
     }
 
     /// Makes `identity` findable.

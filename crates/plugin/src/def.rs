@@ -5,6 +5,7 @@ use crate::chain::CompiledPlugin;
 use crate::registry::CompileContext;
 use crate::{Authenticator, OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite};
 use model::ConfigError;
+use model::var::BodyNeed;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +22,11 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// # Errors
     /// Every mistake that the schema can't see, each with its path in the configuration.
     fn compile(config: Self::Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>>;
+
+    /// What of the request's body its conditions ask about; it is read before the plugins run.
+    fn body_need(&self) -> BodyNeed {
+        BodyNeed::default()
+    }
 
     /// The JSON Schema of the configuration. Usually `schema_of::<Self::Config>()`.
     fn schema() -> Value;
@@ -48,6 +54,24 @@ pub fn schema_of<C: JsonSchema>() -> Value {
 type Compile = fn(&'static PluginDef, Value, &CompileContext<'_>) -> Result<CompiledPlugin, Vec<ConfigError>>;
 type Hook<H> = Option<fn(&Arc<dyn std::any::Any + Send + Sync>) -> Arc<H>>;
 
+/// One of a plugin's own endpoints in the control API: `GET /v1/plugin/{plugin}/{path}`.
+#[derive(Debug)]
+pub struct ControlApi {
+    /// The path below the plugin's.
+    pub path: &'static str,
+    /// Makes the answer to a query, which is what stands behind the `?`.
+    pub answer: fn(query: &str) -> ControlAnswer,
+}
+
+/// What such an endpoint answers, with status 200.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ControlAnswer {
+    /// As `text/plain`.
+    Text(String),
+    /// As `application/json`.
+    Json(Value),
+}
+
 /// A plugin's entry in the registry. Made in a constant: `PluginDef::new::<T>(name, priority).on_access().build()`.
 pub struct PluginDef {
     /// The name in configurations, APISIX's.
@@ -60,6 +84,8 @@ pub struct PluginDef {
     /// `encrypt_fields`: names, dotted for fields of fields; what a path crosses or ends in may be a list or a map, of
     /// which every member is meant.
     pub encrypt_fields: &'static [&'static str],
+    /// What it answers in the control API.
+    pub control_apis: &'static [ControlApi],
     pub(crate) schema: fn() -> Value,
     pub(crate) metadata_schema: fn() -> Option<Value>,
     pub(crate) compile: Compile,
@@ -82,6 +108,7 @@ impl PluginDef {
                 priority,
                 prefer_route: false,
                 encrypt_fields: &[],
+                control_apis: &[],
                 schema: T::schema,
                 metadata_schema: T::metadata_schema,
                 compile: compile::<T>,
@@ -157,6 +184,13 @@ impl<T: Plugin> PluginDefBuilder<T> {
         self
     }
 
+    /// Endpoints of its own in the control API.
+    #[must_use]
+    pub const fn control_apis(mut self, apis: &'static [ControlApi]) -> Self {
+        self.def.control_apis = apis;
+        self
+    }
+
     /// Consumers hold credentials for it: it is an auth plugin.
     #[must_use]
     pub const fn authenticates(mut self) -> Self
@@ -184,6 +218,8 @@ fn compile<T: Plugin>(
 ) -> Result<CompiledPlugin, Vec<ConfigError>> {
     let config =
         serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
-    let plugin: Arc<dyn std::any::Any + Send + Sync> = Arc::new(T::compile(config, cx)?);
-    Ok(CompiledPlugin::bind(def, &plugin))
+    let plugin = T::compile(config, cx)?;
+    let need = plugin.body_need();
+    let plugin: Arc<dyn std::any::Any + Send + Sync> = Arc::new(plugin);
+    Ok(CompiledPlugin::bind(def, &plugin, need))
 }

@@ -34,7 +34,7 @@ pub use body_vars::{BodyLimits, BodyVars};
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
-pub use def::{Plugin, PluginDef, PluginDefBuilder, schema_of};
+pub use def::{ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extras::{Extras, ResponseBody, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume};

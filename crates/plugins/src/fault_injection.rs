@@ -21,7 +21,7 @@
 use crate::headers::{self, HeaderOps};
 use crate::random::Random;
 use model::ConfigError;
-use model::var::Template;
+use model::var::{BodyNeed, Template};
 use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply};
 use router::Expr;
 use serde::Deserialize;
@@ -91,6 +91,18 @@ impl Plugin for FaultInjection {
             Ok::<_, Vec<ConfigError>>((occasion, duration))
         });
         Ok(Self { random: cx.shared.get(), abort: abort.transpose()?, delay: delay.transpose()? })
+    }
+
+    fn body_need(&self) -> BodyNeed {
+        let occasions =
+            [self.abort.as_ref().map(|abort| &abort.0), self.delay.as_ref().map(|delay| &delay.0)];
+        occasions
+            .into_iter()
+            .flatten()
+            .filter_map(|at| at.vars.as_ref())
+            .flatten()
+            .map(Expr::body_need)
+            .collect()
     }
 
     fn schema() -> Value {

@@ -17,6 +17,7 @@ pub mod consumer_restriction;
 pub mod cors;
 pub mod csrf;
 pub mod echo;
+pub mod example_plugin;
 pub mod fault_injection;
 pub mod hmac_auth;
 pub mod ip_restriction;
@@ -44,6 +45,7 @@ pub const ALL: &[&PluginDef] = &[
     &cors::DEF,
     &csrf::DEF,
     &echo::DEF,
+    &example_plugin::DEF,
     &fault_injection::DEF,
     &hmac_auth::DEF,
     &ip_restriction::DEF,

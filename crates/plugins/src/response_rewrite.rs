@@ -26,7 +26,7 @@ use crate::text::Substitution;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::ConfigError;
-use model::var::Template;
+use model::var::{BodyNeed, Template};
 use plugin::{CompileContext, Exchange, OnResponse, Plugin, PluginDef, ResponseBody, UpstreamResponse};
 use router::Expr;
 use serde::Deserialize;
@@ -110,6 +110,10 @@ impl Plugin for ResponseRewrite {
             vars,
             filters: filters.into(),
         })
+    }
+
+    fn body_need(&self) -> BodyNeed {
+        self.vars.as_ref().map(Expr::body_need).unwrap_or_default()
     }
 
     fn schema() -> Value {

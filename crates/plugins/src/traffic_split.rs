@@ -28,6 +28,7 @@
 
 use balance::{Algorithm, Balancer, Node, Pick};
 use model::ConfigError;
+use model::var::BodyNeed;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, UpstreamChoice};
 use router::Expr;
 use serde::Deserialize;
@@ -88,6 +89,10 @@ impl Plugin for TrafficSplit {
             rule.compile(cx).map_err(in_place)
         });
         Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+    }
+
+    fn body_need(&self) -> BodyNeed {
+        self.rules.iter().flat_map(|rule| &rule.matches).map(Expr::body_need).collect()
     }
 
     fn schema() -> Value {

@@ -85,9 +85,7 @@ impl Node {
 
     fn body_need(&self) -> BodyNeed {
         match self {
-            Self::All { parts, .. } | Self::Any { parts, .. } => {
-                parts.iter().fold(BodyNeed::default(), |need, part| need.or(part.body_need()))
-            }
+            Self::All { parts, .. } | Self::Any { parts, .. } => parts.iter().map(Self::body_need).collect(),
             Self::Test { var, .. } => var.body_need(),
         }
     }

@@ -15,7 +15,7 @@ use secrets::Secrets;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use stdx::PersistentMap;
-use store::{Change, Entry};
+use store::{Change, Entry, File};
 
 /// What holds for every snapshot that one builder makes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct BuildOptions {
     pub router: Mode,
     /// Whether no node's health is checked, whatever upstreams ask for (`apisix.disable_upstream_healthcheck`).
     pub no_health_checks: bool,
+    /// Whether values are checked against their schemas, because others than this gateway may have written them.
+    pub doubts_values: bool,
 }
 
 /// Makes snapshots. Holds every resource compiled, so that a change compiles the changed ones and links the routes that
@@ -46,6 +48,8 @@ pub struct Builder {
     certificates: Certificates,
     routes_linked: u64,
     revealing: Revealing,
+    /// Where resources stand, for messages.
+    file: Option<Arc<File>>,
     /// While everything is compiled anew: the registry before and what it compiled.
     before: Option<(Arc<Registry>, Resources)>,
 }
@@ -53,6 +57,7 @@ pub struct Builder {
 #[derive(Debug)]
 struct Refused {
     value: Arc<[u8]>,
+    place: Option<String>,
     errors: Vec<ConfigError>,
 }
 
@@ -75,6 +80,7 @@ impl Builder {
             certificates: Certificates::default(),
             routes_linked: 0,
             revealing: Revealing::default(),
+            file: None,
             before: None,
         }
     }
@@ -84,6 +90,13 @@ impl Builder {
     #[must_use]
     pub fn with_secrets(mut self, secrets: Arc<Secrets>) -> Self {
         self.revealing = Revealing::new(Some(secrets));
+        self
+    }
+
+    /// The same with the standalone file that the resources come from: what is refused is then shown with its place.
+    #[must_use]
+    pub fn with_file(mut self, file: Option<Arc<File>>) -> Self {
+        self.file = file;
         self
     }
 
@@ -100,6 +113,7 @@ impl Builder {
         let before = std::mem::replace(self, Self::new(registry, options));
         self.routes_linked = before.routes_linked;
         self.revealing = before.revealing;
+        self.file = before.file;
         self.before = Some((before.registry, before.resources));
         let snapshot = self.apply(revision, &held);
         self.before = None;
@@ -176,6 +190,7 @@ impl Builder {
     pub fn problems(&self) -> Vec<Problem> {
         let problem = |(key, refused): (&Arc<str>, &Refused)| Problem {
             key: key.to_string(),
+            place: refused.place.clone(),
             errors: refused.errors.clone(),
             earlier_in_use: self.resources.contains_key(key),
         };
@@ -308,6 +323,7 @@ impl Builder {
             before,
             registry_before,
             health_checks,
+            doubts_values: self.options.doubts_values,
         }
         .compile(kind, &revealed)
         .map(|resource| Resource { value: Arc::clone(value), ..resource })
@@ -322,10 +338,11 @@ impl Builder {
     }
 
     fn refuse(&mut self, key: &Arc<str>, value: &Arc<[u8]>, errors: Vec<ConfigError>) {
+        let place = self.file.as_ref().and_then(|file| file.place(key));
         for error in &errors {
-            tracing::error!(key = &**key, path = error.path, "not used: {}", error.message);
+            tracing::error!(key = &**key, place, path = error.path, "not used: {}", error.message);
         }
-        self.refused.insert(Arc::clone(key), Refused { value: Arc::clone(value), errors });
+        self.refused.insert(Arc::clone(key), Refused { value: Arc::clone(value), place, errors });
     }
 
     /// Compiles again what has one of `plugins`, whose metadata changed, and tries again what was refused: it may have

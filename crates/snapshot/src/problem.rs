@@ -7,6 +7,8 @@ use model::ConfigError;
 pub struct Problem {
     /// Its store key: `/routes/1`.
     pub key: String,
+    /// Where it stands, as `FILE:LINE:COLUMN`, where it comes from a file.
+    pub place: Option<String>,
     /// What is wrong with it, with paths in the value.
     pub errors: Vec<ConfigError>,
     /// Whether an earlier version of it is in use; else it is left out.

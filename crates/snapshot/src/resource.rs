@@ -114,6 +114,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) registry_before: Option<&'a Registry>,
     /// Whether the nodes of upstreams are checked that ask for it.
     pub(crate) health_checks: bool,
+    /// Whether the schema is asked about every value.
+    pub(crate) doubts_values: bool,
 }
 
 impl Resource {
@@ -168,31 +170,31 @@ impl Compiler<'_> {
             Kind::Route => self.route(value),
             Kind::Service => self.service(value),
             Kind::Upstream => {
-                let written = read::<model::Upstream>(kind, value)?;
+                let written = self.read::<model::Upstream>(kind, value)?;
                 let mut draft = Draft::default();
                 draft.upstream(self, &written, "");
                 draft.finish(value, Form::Upstream)
             }
             Kind::PluginConfig => {
-                let written = read::<model::PluginConfig>(kind, value)?;
+                let written = self.read::<model::PluginConfig>(kind, value)?;
                 let mut draft = Draft::default();
                 draft.plugins(self, &written.plugins);
                 draft.finish(value, Form::PluginConfig)
             }
             Kind::GlobalRule => {
-                let written = read::<model::GlobalRule>(kind, value)?;
+                let written = self.read::<model::GlobalRule>(kind, value)?;
                 let mut draft = Draft::default();
                 draft.plugins(self, &written.plugins);
                 draft.finish(value, Form::GlobalRule)
             }
             Kind::Ssl => {
-                let written = read::<model::resource::Ssl>(kind, value)?;
+                let written = self.read::<model::resource::Ssl>(kind, value)?;
                 Draft::default().finish(value, Form::Ssl(ssl::compile(self.key, &written)?))
             }
             Kind::Consumer => self.consumer(value),
             Kind::Credential => self.credential(value),
             Kind::ConsumerGroup => {
-                let written = read::<model::resource::ConsumerGroup>(kind, value)?;
+                let written = self.read::<model::resource::ConsumerGroup>(kind, value)?;
                 let mut draft = Draft::default();
                 draft.plugins(self, &written.plugins);
                 draft.finish(value, Form::ConsumerGroup)
@@ -203,7 +205,7 @@ impl Compiler<'_> {
     }
 
     fn route(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
-        let written = read::<model::Route>(Kind::Route, value)?;
+        let written = self.read::<model::Route>(Kind::Route, value)?;
         let mut draft = Draft::default();
         draft.plugins(self, &written.plugins);
         if let Some(upstream) = &written.upstream {
@@ -218,10 +220,9 @@ impl Compiler<'_> {
         if paths.is_empty() {
             draft.errors.push(ConfigError::new("/uri", "a route needs `uri` or `uris`"));
         }
-        if written.filter_func.is_some() {
-            // Without its filter the route would take requests that it was told not to take.
-            draft.errors.push(ConfigError::new("/filter_func", "needs a Lua host, and this build has none"));
-        }
+        // Without its filter the route would take requests that it was told not to take.
+        draft.refuse_lua("/filter_func", written.filter_func.as_ref());
+        draft.refuse_lua("/script", written.script.as_ref());
         let form = RouteForm {
             name: written.name.unwrap_or_default(),
             enabled: written.status != Some(0),
@@ -241,7 +242,7 @@ impl Compiler<'_> {
     }
 
     fn service(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
-        let written = read::<model::Service>(Kind::Service, value)?;
+        let written = self.read::<model::Service>(Kind::Service, value)?;
         let mut draft = Draft::default();
         draft.plugins(self, &written.plugins);
         if let Some(upstream) = &written.upstream {
@@ -249,6 +250,7 @@ impl Compiler<'_> {
         }
         draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
         draft.site(self, written.static_files.as_deref());
+        draft.refuse_lua("/script", written.script.as_ref());
         let form = ServiceForm {
             name: written.name.unwrap_or_default(),
             hosts: written.hosts.unwrap_or_default(),
@@ -258,7 +260,7 @@ impl Compiler<'_> {
     }
 
     fn consumer(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
-        let written = read::<model::resource::Consumer>(Kind::Consumer, value)?;
+        let written = self.read::<model::resource::Consumer>(Kind::Consumer, value)?;
         let mut draft = Draft { of_consumer: true, ..Draft::default() };
         draft.plugins(self, &written.plugins);
         let form = ConsumerForm {
@@ -270,7 +272,7 @@ impl Compiler<'_> {
     }
 
     fn credential(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
-        let written = read::<model::resource::Credential>(Kind::Credential, value)?;
+        let written = self.read::<model::resource::Credential>(Kind::Credential, value)?;
         let id = Kind::parse_key(self.key).and_then(|(kind, id)| kind.split_id(id));
         let Some((consumer, _)) = id else {
             return Err(vec![ConfigError::new("", "a credential's key names its consumer")]);
@@ -283,6 +285,19 @@ impl Compiler<'_> {
             credentials: std::mem::take(&mut draft.credentials).into(),
         };
         draft.finish(value, Form::Credential(form))
+    }
+
+    /// Reads a value as its type. The schema is asked about values that can't be read, since it names the places, and
+    /// about those of stores that others write to. The rest were checked when they were written.
+    fn read<T: DeserializeOwned>(self, kind: Kind, value: &[u8]) -> Result<T, Vec<ConfigError>> {
+        if !self.doubts_values
+            && let Ok(read) = serde_json::from_slice(value)
+        {
+            return Ok(read);
+        }
+        let json =
+            serde_json::from_slice(value).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
+        model::schema::read_resource(kind, &json)
     }
 
     fn plugin(self, name: &str, config: &Value) -> Result<BoundPlugin, Vec<ConfigError>> {
@@ -349,6 +364,10 @@ impl Draft {
         self.site = compiled.map(|site| reuse::site(compiler.before, site));
     }
 
+    fn refuse_lua(&mut self, path: &str, code: Option<&String>) {
+        self.errors.extend(code.map(|_| ConfigError::new(path, "needs a Lua host, and this build has none")));
+    }
+
     fn finish(self, value: &Arc<[u8]>, form: Form) -> Result<Resource, Vec<ConfigError>> {
         if !self.errors.is_empty() {
             return Err(self.errors);
@@ -362,19 +381,4 @@ impl Draft {
             form,
         })
     }
-}
-
-/// Reads a value as its type. The schema is asked only about values that can't be read: it names the places, and the
-/// others were checked when they were written.
-fn read<T: DeserializeOwned>(kind: Kind, value: &[u8]) -> Result<T, Vec<ConfigError>> {
-    serde_json::from_slice(value).map_err(|error| {
-        let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
-        match serde_json::from_slice(value) {
-            Err(no_json) => unreadable(no_json),
-            Ok(json) => {
-                let named = model::schema::check_resource(kind, &json).errors;
-                if named.is_empty() { unreadable(error) } else { named }
-            }
-        }
-    })
 }

@@ -17,6 +17,7 @@ const NEEDS: &[Need] = &[
     Need { program: "cc", package: "build-essential", why: "compiles the allocator and the regex library" },
     Need { program: "nginx", package: "nginx-light", why: "the upstream of the end-to-end tests" },
     Need { program: "etcd", package: "etcd-server", why: "the configuration centre of the tests" },
+    Need { program: "etcdctl", package: "etcd-client", why: "makes accounts for the tests of etcd" },
     Need { program: "curl", package: "curl", why: "the client of the end-to-end tests" },
     Need { program: "python3", package: "python3", why: "runs the measuring scripts" },
 ];

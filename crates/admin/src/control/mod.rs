@@ -1,11 +1,12 @@
 //! The control API: the state of this one process, for the operator of this one machine. Paths, bodies and codes are
-//! APISIX's (`apisix/control/v1.lua`); `POST /v1/explain` is our own.
+//! APISIX's (`apisix/control/v1.lua`); `POST /v1/explain` and `GET /v1/problems` are our own.
 //!
 //! It reads and never writes. It asks nobody who they are, so it listens on loopback unless it is told otherwise.
 
 mod dump;
 mod explain;
 mod health;
+mod problems;
 mod schemas;
 mod server;
 
@@ -16,8 +17,8 @@ pub use server::server;
 use crate::AdminResponse;
 use crate::respond::Answer;
 use model::Kind;
-use plugin::Registry;
-use snapshot::Published;
+use plugin::{ControlAnswer, Registry};
+use snapshot::{FollowStatus, Published};
 use std::sync::{Arc, PoisonError, RwLock};
 use store::Store;
 
@@ -29,6 +30,7 @@ pub struct Control {
     store: Arc<dyn Store>,
     published: Arc<Published>,
     health: Arc<dyn Health>,
+    status: Arc<FollowStatus>,
     /// What a reload replaces.
     current: RwLock<Current>,
 }
@@ -47,6 +49,8 @@ pub struct ControlRequest {
     pub method: String,
     /// The path, decoded.
     pub path: String,
+    /// What stands behind the `?`, as received.
+    pub query: String,
     /// Whether the client wants HTML (`Accept`).
     pub html: bool,
     /// The body.
@@ -63,7 +67,14 @@ impl Control {
         setting: Setting,
         health: Arc<dyn Health>,
     ) -> Self {
-        Self { store, published, health, current: RwLock::new(Current { registry, setting }) }
+        let current = RwLock::new(Current { registry, setting });
+        Self { store, published, health, status: Arc::default(), current }
+    }
+
+    /// The same, telling of the problems that `status` knows.
+    #[must_use]
+    pub fn with_status(self, status: Arc<FollowStatus>) -> Self {
+        Self { status, ..self }
     }
 
     /// Lets it answer from another registry and setting: what a reload put in force.
@@ -95,10 +106,23 @@ impl Control {
             ("GET", ["upstream", id]) => dump::one(self, Kind::Upstream, id).await,
             ("GET", ["plugin_metadatas"]) => dump::metadatas(self).await,
             ("GET", ["plugin_metadata", name]) => dump::metadata(self, name).await,
+            ("GET", ["problems"]) => Ok(problems::all(&self.status)),
             // Plugins are compiled in, and nothing here is collected as garbage: there is nothing left to do.
             ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
             ("POST", ["gc"]) => Ok(AdminResponse::empty(200)),
             ("POST", ["explain"]) => explain::answer(self, &request.body).await,
+            ("GET", ["plugin", name, path @ ..]) => {
+                let def = self.current().registry.get(name);
+                let apis = def.map(|def| def.control_apis).unwrap_or_default();
+                let api = apis.iter().find(|api| path == [api.path]);
+                match api.map(|api| (api.answer)(&request.query)) {
+                    Some(ControlAnswer::Text(text)) => {
+                        Ok(AdminResponse::text(200, &text).with("Content-Type", "text/plain"))
+                    }
+                    Some(ControlAnswer::Json(value)) => Ok(AdminResponse::json(200, &value)),
+                    None => not_found(),
+                }
+            }
             _ => not_found(),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::AdminResponse;
 use model::Kind;
-use model::schema::schema;
+use model::schema::{hash_key, schema};
 use plugin::{PluginDef, Registry};
 use serde_json::{Map, Value, json};
 
@@ -26,6 +26,9 @@ pub(super) fn all(registry: &Registry) -> AdminResponse {
         SHOWN.map(|kind| (kind.noun().replace(' ', "_"), schema(kind).clone())).into_iter().collect();
     main.insert("graphql_cost_decoration".to_owned(), schema(Kind::GraphqlCost).clone());
     main.insert("plugins".to_owned(), plugins());
+    for hash_on in ["header", "vars"] {
+        main.extend(hash_key(hash_on).map(|schema| (format!("upstream_hash_{hash_on}_schema"), schema)));
+    }
     let plugins: Map<_, _> =
         registry.all().into_iter().map(|def| (def.name.to_owned(), plugin(registry, def))).collect();
     AdminResponse::json(200, &json!({ "main": main, "plugins": plugins, "stream_plugins": {} }))

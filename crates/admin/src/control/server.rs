@@ -28,6 +28,7 @@ async fn answer(State(control): State<Arc<Control>>, request: Request) -> Respon
     let request = ControlRequest {
         method: head.method.as_str().to_owned(),
         path: percent_decode_str(head.uri.path()).decode_utf8_lossy().into_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
         html: accept.is_some_and(|accept| accept.contains("text/html")),
         body: body.to_vec(),
     };

@@ -7,6 +7,7 @@ mod certificates;
 mod idle_plugins;
 mod references;
 mod scene;
+mod settings;
 mod shadowed;
 mod unused;
 mod weights;
@@ -34,7 +35,7 @@ pub struct Finding {
     pub rule: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// The store key of the resource: `/routes/1`.
+    /// The store key of the resource, `/routes/1`, or `config.yaml`.
     pub key: String,
     /// A JSON pointer into it; empty for all of it.
     pub path: String,
@@ -60,6 +61,7 @@ impl Finding {
     #[must_use]
     pub fn to_json(&self, prefix: &str) -> Value {
         let Self { rule, severity, key, path, message, advice } = self;
+        let prefix = if key.starts_with('/') { prefix } else { "" };
         json!({
             "rule": rule, "severity": severity.as_str(), "key": format!("{prefix}{key}"), "path": path,
             "message": message, "advice": advice,
@@ -92,7 +94,7 @@ pub fn lint(registry: &Registry, resources: &[Resource], now_s: i64) -> Vec<Find
     found
 }
 
-/// `GET /lint`.
+/// `GET /lint`: what this gateway is told in `config.yaml`, then the resources.
 pub(crate) async fn answer(admin: &Admin) -> Answer {
     let resources: Vec<Resource> = admin
         .store
@@ -106,7 +108,8 @@ pub(crate) async fn answer(admin: &Admin) -> Answer {
         })
         .collect();
     let now = i64::try_from(SystemClock.unix_ms() / 1000).unwrap_or(i64::MAX);
-    let found = lint(&admin.registry, &resources, now);
+    let mut found = settings::check(&admin.settings);
+    found.extend(lint(&admin.registry, &resources, now));
     let list: Vec<Value> = found.iter().map(|finding| finding.to_json(&admin.settings.prefix)).collect();
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));

@@ -55,10 +55,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers));
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
-    let selected = match select::look_ahead(link, &snapshot, &mut body, &mut exchange).await {
-        Ok(()) => select::route(link, &snapshot, valid_path, &body, &mut exchange),
-        Err(reply) => Err(reply),
-    };
+    let selected = select::choose(link, &snapshot, valid_path, &mut body, &mut exchange).await;
     // Plugins may answer themselves, before anything is sent upstream.
     let route = selected.as_ref().ok().copied().flatten();
     let origin = match selected {

@@ -10,16 +10,37 @@ use plugin::{BodyVars, Exchange, Reply};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
 
-/// Reads the body before the route is chosen, where a route of the snapshot has conditions that look at it; or the
-/// answer to a request whose body can't be read.
+/// The route that the request matches, and with it the body where conditions look at it: those of any route before the
+/// choice, those of the plugins after it. Or the answer to a request that matches none, or that can't be read.
 #[inline]
-pub(super) async fn look_ahead(
+pub(super) async fn choose<'s>(
     link: &mut Link<'_>,
-    snapshot: &Snapshot,
+    snapshot: &'s Arc<Snapshot>,
+    valid_path: bool,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'s>,
+) -> Result<Option<&'s Arc<Route>>, Reply> {
+    let of_routes = snapshot.router.body_need();
+    look_ahead(link, of_routes, body, exchange).await?;
+    let route = route(link, snapshot, valid_path, body, exchange)?;
+    if let Some(route) = route {
+        let of_plugins = snapshot.global.body_need().or(snapshot.consumers.body_need());
+        let all = of_routes.or(of_plugins).or(route.chain.body_need());
+        if all != of_routes {
+            look_ahead(link, all, body, exchange).await?;
+        }
+    }
+    Ok(route)
+}
+
+/// Reads the body where it is needed; what was read of it before is read again, and still sent.
+#[inline]
+async fn look_ahead(
+    link: &mut Link<'_>,
+    need: BodyNeed,
     body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'_>,
 ) -> Result<(), Reply> {
-    let need = snapshot.router.body_need();
     // One branch is all that other configurations pay.
     if need.is_none() || mounted(link, exchange) || body.too_large() {
         return Ok(());
@@ -61,7 +82,7 @@ async fn read(
 }
 
 /// The route that `exchange` matches, noted in it; or the answer to a request that matches none.
-pub(super) fn route<'s>(
+fn route<'s>(
     link: &Link<'_>,
     snapshot: &'s Arc<Snapshot>,
     valid_path: bool,

@@ -189,7 +189,7 @@ const ERRORS: &[ErrorCase] = &[
         "must not be empty",
     ),
     (
-        "deployment:\n  admin:\n    admin_key: [{key: edd1c9f034335f136f87ad84b625c8f1}]\n",
+        "deployment:\n  admin: {admin_listen: {ip: 0.0.0.0},\n    admin_key: [{key: edd1c9f034335f136f87ad84b625c8f1}]}\n",
         3,
         23,
         "deployment.admin.admin_key[0].key",

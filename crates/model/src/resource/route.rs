@@ -34,6 +34,8 @@ pub struct Route {
     pub vars: Option<serde_json::Value>,
     /// A Lua function that decides; kept and shown, run where a Lua host is built in.
     pub filter_func: Option<String>,
+    /// Lua code that takes the place of plugins; refused, as `filter_func`.
+    pub script: Option<String>,
     /// The route's own plugins.
     pub plugins: PluginMap,
     /// A shared set of plugins.

@@ -12,6 +12,8 @@ pub struct Service {
     pub id: Option<Id>,
     /// A name for people.
     pub name: Option<String>,
+    /// Lua code that takes the place of plugins; refused.
+    pub script: Option<String>,
     /// Plugins of every route of this service; plugin configs and routes take precedence.
     pub plugins: PluginMap,
     /// An upstream written here.

@@ -22,7 +22,7 @@ mod upstream;
 mod validator;
 
 pub use lua::refers_to_secret;
-pub use resources::{check_resource, schema, unknown_fields, validator};
+pub use resources::{check_resource, read_resource, schema, unknown_fields, validator};
 pub use secret::secret_of;
-pub use upstream::upstream;
+pub use upstream::{hash_key, upstream};
 pub use validator::{MISTAKES, Report, SCHEMA_DEPTH, VALUE_DEPTH, Validator};

@@ -58,6 +58,21 @@ pub fn validator(kind: Kind) -> &'static Validator {
 /// that. The id must stand in the value, since plugin configs and global rules require it.
 #[must_use]
 pub fn check_resource(kind: Kind, value: &Value) -> Report {
+    examine(kind, value).map_or_else(|report| report, |filled| readable(kind, filled))
+}
+
+/// Reads a whole resource as its type `T`, after the checks of [`check_resource`]; Lua's empty tables, which are arrays
+/// and objects in one, are read as what the schema expects.
+///
+/// # Errors
+/// Every mistake, with its path in the resource.
+pub fn read_resource<T: DeserializeOwned>(kind: Kind, value: &Value) -> Result<T, Vec<ConfigError>> {
+    let filled = examine(kind, value).map_err(|report| report.errors)?;
+    serde_json::from_value(filled).map_err(|error| vec![ConfigError::new("", error.to_string())])
+}
+
+/// The value with its defaults, where schema and rules accept it.
+fn examine(kind: Kind, value: &Value) -> Result<Value, Report> {
     let mut found = Found::default();
     if kind == Kind::Route {
         rules::exclusive_fields(value, &mut found);
@@ -68,12 +83,12 @@ pub fn check_resource(kind: Kind, value: &Value) -> Report {
     let (report, filled) = match kind {
         Kind::Secret => match secret_validator(value, &mut found) {
             Some(validator) => validator.walk(value),
-            None => return found.into_report(),
+            None => return Err(found.into_report()),
         },
         kind => validator(kind).walk(value),
     };
     found.schema(report);
-    let Some(filled) = filled else { return found.into_report() };
+    let Some(filled) = filled else { return Err(found.into_report()) };
     match kind {
         Kind::Upstream => rules::upstream(&filled, "", &mut found),
         Kind::Route | Kind::Service | Kind::StreamRoute => {
@@ -86,7 +101,7 @@ pub fn check_resource(kind: Kind, value: &Value) -> Report {
         _ => {}
     }
     let report = found.into_report();
-    if report.is_ok() { readable(kind, filled) } else { report }
+    if report.is_ok() { Ok(filled) } else { Err(report) }
 }
 
 /// The fields that the schema accepts without knowing them, as JSON pointers. What stands in `plugins` is the plugins'.

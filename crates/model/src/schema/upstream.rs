@@ -121,7 +121,8 @@ fn tls() -> Value {
 }
 
 /// The schema of `key` for one `hash_on`; `None` where it needs no key.
-pub(super) fn hash_key(hash_on: &str) -> Option<Value> {
+#[must_use]
+pub fn hash_key(hash_on: &str) -> Option<Value> {
     match hash_on {
         "vars" => Some(json!({
             "type": "string",

@@ -140,7 +140,11 @@ impl Metrics {
                 text.sample(metric, "", "", self.overflowed().iter().map(|(_, count)| count).sum::<u64>());
             }
             Metric::MetricSeriesOverflowTotal => self.show_overflow(text),
-            Metric::EtcdModifyIndexes | Metric::EtcdReachable | Metric::NodeInfo | Metric::UpstreamStatus => {
+            Metric::ConfigValuesSkipped
+            | Metric::EtcdModifyIndexes
+            | Metric::EtcdReachable
+            | Metric::NodeInfo
+            | Metric::UpstreamStatus => {
                 self.gauge(metric, |series| {
                     if !series.is_empty() {
                         text.head(metric);

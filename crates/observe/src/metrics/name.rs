@@ -6,6 +6,8 @@
 pub enum Metric {
     /// Bytes in and out.
     Bandwidth,
+    /// Ours: stored values that can't be used and are passed over, or whose earlier version is in use.
+    ConfigValuesSkipped,
     /// Revision of the store at which resources of a kind changed last.
     EtcdModifyIndexes,
     /// Whether etcd answers; absent where the configuration doesn't come from etcd.
@@ -45,8 +47,9 @@ pub enum Kind {
 
 impl Metric {
     /// All metrics, by name.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Bandwidth,
+        Self::ConfigValuesSkipped,
         Self::EtcdModifyIndexes,
         Self::EtcdReachable,
         Self::Http2ConnectionsRefusedTotal,
@@ -66,6 +69,7 @@ impl Metric {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bandwidth => "bandwidth",
+            Self::ConfigValuesSkipped => "config_values_skipped",
             Self::EtcdModifyIndexes => "etcd_modify_indexes",
             Self::EtcdReachable => "etcd_reachable",
             Self::Http2ConnectionsRefusedTotal => "http2_connections_refused_total",
@@ -101,6 +105,7 @@ impl Metric {
     pub const fn help(self) -> &'static str {
         match self {
             Self::Bandwidth => "Bytes received from (ingress) and sent to (egress) clients",
+            Self::ConfigValuesSkipped => "Stored values that can't be used; GET /v1/problems names them",
             Self::EtcdModifyIndexes => "Store revision at which resources of each kind were changed last",
             Self::EtcdReachable => "Whether etcd answers: 1 yes, 0 no",
             Self::Http2ConnectionsRefusedTotal => {
@@ -154,7 +159,10 @@ impl Metric {
             Self::NodeInfo => &["hostname", "version"],
             Self::PluginObservedTotal => &["code", "plugin", "route"],
             Self::UpstreamStatus => &["name", "ip", "port"],
-            Self::EtcdReachable | Self::HttpRequestsTotal | Self::NginxMetricErrorsTotal => &[],
+            Self::ConfigValuesSkipped
+            | Self::EtcdReachable
+            | Self::HttpRequestsTotal
+            | Self::NginxMetricErrorsTotal => &[],
         }
     }
 }

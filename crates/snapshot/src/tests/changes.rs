@@ -1,7 +1,9 @@
 //! What a change compiles, what it carries over, and what it can't take away.
 
-use super::fixture::{Gateway, delete, entry, put, trace};
-use serde_json::{Value, json};
+use super::fixture::{ALPHA, Gateway, delete, entry, put, trace};
+use crate::{BuildOptions, Builder};
+use plugin::Registry;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use store::Change;
 
@@ -118,6 +120,32 @@ fn a_bad_value_is_named_and_takes_nothing_away() {
     assert!(!gateway.builder.problems()[0].earlier_in_use);
     gateway.delete("/routes/3");
     assert!(gateway.builder.problems().is_empty());
+}
+
+#[test]
+fn empty_tables_as_lua_writes_them_are_read_as_what_is_meant() {
+    for doubts_values in [false, true] {
+        let registry = Arc::new(Registry::new(&[&ALPHA], Map::new()).expect("valid schemas"));
+        let mut builder = Builder::new(registry, BuildOptions { doubts_values, ..BuildOptions::default() });
+        let nodes = r#"{"type": "roundrobin", "nodes": {}, "tls": [], "labels": []}"#;
+        let text =
+            format!(r#"{{"uri": "/", "plugins": [], "labels": [], "vars": {{}}, "upstream": {nodes}}}"#);
+        builder.load(1, &[entry("/routes/1", &text)]);
+        assert_eq!(builder.problems(), []);
+    }
+}
+
+#[test]
+fn the_schema_is_asked_where_others_write() {
+    // Readable, and yet nothing that the Admin API would take.
+    let text = r#"{"type": "chash", "hash_on": "header", "key": "$a", "nodes": {}}"#;
+    for (doubts_values, paths) in [(false, vec![]), (true, vec!["/key"])] {
+        let registry = Arc::new(Registry::new(&[&ALPHA], Map::new()).expect("valid schemas"));
+        let mut builder = Builder::new(registry, BuildOptions { doubts_values, ..BuildOptions::default() });
+        builder.load(1, &[entry("/upstreams/1", text)]);
+        let found = builder.problems();
+        assert_eq!(found.iter().map(|problem| &*problem.errors[0].path).collect::<Vec<_>>(), paths);
+    }
 }
 
 #[test]

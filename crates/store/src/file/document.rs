@@ -136,7 +136,11 @@ impl Document {
                 self.warn(at, format!("{name}[{index}]: {id:?} can be no id"));
                 continue;
             }
-            fields.insert("id".to_owned(), id.into());
+            // Of a credential the whole is `CONSUMER/credentials/ID`.
+            let own =
+                Kind::parse_key(&key).and_then(|(kind, id)| kind.split_id(id)).map_or(&*id, |(_, own)| own);
+            fields.insert("id".to_owned(), own.into());
+            fields.get_mut("plugins").into_iter().for_each(fill_empty);
             let value = Value::Object(fields).to_string().into_bytes().into();
             self.places.extend(at.map(|at| (key.clone(), at)));
             if self.entries.insert(key, value).is_some() {
@@ -148,6 +152,12 @@ impl Document {
     fn warn(&mut self, at: Option<Place>, message: String) {
         self.warnings.push(Mistake { at, message });
     }
+}
+
+/// `key-auth:` with nothing behind it is a plugin without settings.
+fn fill_empty(plugins: &mut Value) {
+    let configs = plugins.as_object_mut().into_iter().flat_map(Map::values_mut);
+    configs.filter(|config| config.is_null()).for_each(|config| *config = Map::new().into());
 }
 
 /// An id as text; APISIX takes numbers too.
@@ -247,6 +257,14 @@ mod tests {
             warnings,
             [(Some(4), "routes[1]"), (Some(5), "routes[2]"), (Some(6), "routs"), (Some(7), "upstreams")]
         );
+    }
+
+    #[test]
+    fn a_plugin_with_nothing_behind_it_has_no_settings() {
+        let text = "consumers:\n  - id: rose/credentials/c1\n    plugins:\n      key-auth:\n#END";
+        let document = read(text, Format::Yaml).unwrap();
+        let value = &*document.entries["/consumers/rose/credentials/c1"];
+        assert_eq!(value, br#"{"id":"c1","plugins":{"key-auth":{}}}"#);
     }
 
     #[test]

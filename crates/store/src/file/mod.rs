@@ -9,6 +9,7 @@ mod place;
 mod tests;
 mod variables;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,8 +48,10 @@ pub struct File {
 struct State {
     /// What the file looked like when it was last read.
     seen: Option<Seen>,
-    /// What it said when it was last usable.
-    document: Option<Arc<Document>>,
+    /// Whether it was usable once.
+    loaded: bool,
+    /// Where the resources stand in what is in force.
+    places: BTreeMap<String, Place>,
     /// Why it is not in force as it stands.
     error: Option<String>,
 }
@@ -93,8 +96,8 @@ impl File {
     /// Where a resource stands, as `FILE:LINE:COLUMN`.
     #[must_use]
     pub fn place(&self, key: &str) -> Option<String> {
-        let document = self.state().document.clone()?;
-        Some(format!("{}:{}", self.path.display(), document.places.get(key)?))
+        let place = self.state().places.get(key).copied()?;
+        Some(format!("{}:{place}", self.path.display()))
     }
 
     /// Reads the file and puts it in force, where it is another than before. Whether it was.
@@ -111,9 +114,9 @@ impl File {
         // Also where it is refused: it is not read again until it changes.
         state.seen = seen;
         match put {
-            Ok(document) => {
+            Ok(()) => {
                 state.error = None;
-                state.document = Some(Arc::new(document));
+                state.loaded = true;
                 Ok(true)
             }
             Err(error) => {
@@ -137,7 +140,7 @@ impl File {
         }
     }
 
-    async fn put_in_force(&self) -> Result<Document, StoreError> {
+    async fn put_in_force(&self) -> Result<(), StoreError> {
         let (path, format, lookup) = (self.path.clone(), self.format, Arc::clone(&self.lookup));
         let read = tokio::task::spawn_blocking(move || {
             let refuse = |mistake: Mistake| StoreError::Invalid(told(&path, &mistake));
@@ -154,8 +157,10 @@ impl File {
             plugins.clone_from(&document.plugins);
             changed
         });
-        self.memory.replace(document.entries.clone(), None).await?;
-        Ok(document)
+        // Places too: who hears of a resource may ask where it stands.
+        self.state().places = document.places;
+        self.memory.replace(document.entries, None).await?;
+        Ok(())
     }
 
     fn look(&self) -> Option<Seen> {
@@ -172,10 +177,10 @@ impl File {
     /// The store in memory, or why there is nothing in it.
     fn loaded(&self) -> Result<&Embedded, StoreError> {
         let state = self.state();
-        match (&state.document, &state.error) {
-            (Some(_), _) => Ok(&self.memory),
-            (None, Some(error)) => Err(StoreError::Unavailable(error.clone())),
-            (None, None) => Err(StoreError::Unavailable(format!("{} is not read yet", self.path.display()))),
+        match (state.loaded, &state.error) {
+            (true, _) => Ok(&self.memory),
+            (false, Some(error)) => Err(StoreError::Unavailable(error.clone())),
+            (false, None) => Err(StoreError::Unavailable(format!("{} is not read yet", self.path.display()))),
         }
     }
 }

@@ -37,14 +37,21 @@ fn the_generated_key_is_its_owners_alone() {
 #[test]
 fn the_key_that_everybody_knows_opens_no_admin_api_to_others() {
     let dir = tempfile::tempdir().unwrap();
-    for listen in ["0.0.0.0", "127.0.0.1"] {
-        let config = format!(
-            "deployment:\n  admin:\n    admin_listen: {{ip: {listen}, port: 0}}\n    admin_key: [{{name: a, key: {WELL_KNOWN_KEY}, role: admin}}]\n"
-        );
-        std::fs::write(dir.path().join("config.yaml"), config).unwrap();
-        let said = refused(dir.path(), &["start", "-c", "config.yaml"]);
-        assert!(said.contains("config.yaml:4:") && said.contains("public examples"), "{said}");
-    }
+    let config = format!(
+        "deployment:\n  admin:\n    admin_listen: {{ip: 0.0.0.0, port: 0}}\n    admin_key: [{{name: a, key: {WELL_KNOWN_KEY}, role: admin}}]\n"
+    );
+    std::fs::write(dir.path().join("config.yaml"), config).unwrap();
+    let said = refused(dir.path(), &["start", "-c", "config.yaml"]);
+    assert!(said.contains("config.yaml:4:") && said.contains("public examples"), "{said}");
+}
+
+#[test]
+fn on_a_loopback_address_the_key_that_everybody_knows_is_taken_and_warned_of() {
+    let keys = json!([{ "name": "a", "key": WELL_KNOWN_KEY, "role": "admin" }]);
+    let gateway = Gateway::with(json!({ "deployment": { "admin": { "admin_key": keys } } }));
+    assert!(gateway.stderr().contains("public examples"), "{}", gateway.stderr());
+    let lint = gateway.admin_with(WELL_KNOWN_KEY, "GET", "lint", &json!(null)).json();
+    assert_eq!(lint["list"][0]["rule"], "well-known-key", "{lint}");
 }
 
 #[test]

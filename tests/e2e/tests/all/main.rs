@@ -5,6 +5,7 @@
 mod admin_access;
 mod bench;
 mod bodies;
+mod body_filters;
 mod centre;
 mod centre_crashes;
 mod connections;

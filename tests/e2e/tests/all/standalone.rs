@@ -52,6 +52,38 @@ fn a_file_is_followed_and_a_mistake_in_it_changes_nothing() {
 }
 
 #[test]
+fn what_is_wrong_with_one_item_is_told_with_its_place_and_counted() {
+    let upstream = Upstream::hello();
+    let [control] = e2e::free_ports();
+    let mut config = data_plane("yaml");
+    config["apisix"] = json!({ "enable_control": true, "control": { "ip": "127.0.0.1", "port": control } });
+    let good = yaml(&upstream, &["/one"]);
+    let bad = good.replace("#END", "  - id: bad\n    uri: [5]\n#END");
+    let gateway = Gateway::with_file("apisix.yaml", &bad, config);
+    assert_eq!(gateway.get("/one").status(), 200);
+    assert!(gateway.stderr().contains("apisix.yaml:4:5"), "{}", gateway.stderr());
+    let problems = || {
+        let mut peer = Peer::connect(control);
+        peer.send("GET /v1/problems HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        peer.try_response("GET").unwrap().json()
+    };
+    let told = problems();
+    let item = &told["list"][0];
+    assert_eq!(
+        (&told["total"], &item["key"], &item["in_use"]),
+        (&json!(1), &json!("/apisix/routes/bad"), &json!("nothing"))
+    );
+    assert!(item["place"].as_str().unwrap().ends_with("apisix.yaml:4:5"), "{told}");
+    assert!(item["errors"][0]["path"].as_str().unwrap().starts_with("/uri"), "{told}");
+    assert!(gateway.metrics().contains("apisix_config_values_skipped 1"));
+    std::fs::write(gateway.dir().join("apisix.yaml"), good).unwrap();
+    eventually("it is mended", || (problems()["total"] == 0).then_some(()));
+    eventually("it is counted", || {
+        gateway.metrics().contains("apisix_config_values_skipped 0").then_some(())
+    });
+}
+
+#[test]
 fn json_and_its_plugins_are_read() {
     let upstream = Upstream::hello();
     let document = |plugins: &[&str]| {

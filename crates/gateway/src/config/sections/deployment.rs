@@ -7,9 +7,6 @@ use crate::config::Reach;
 use crate::config::read::{Field, Section};
 use crate::config::settings::{Admin, AdminKey, AdminRole, AdminVersion};
 
-/// The keys of APISIX's own examples. Whoever can reach the Admin API with one of them owns the gateway.
-const WELL_KNOWN_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2"];
-
 /// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
 pub(super) fn read<'a>(
     deployment: &Section<'a>,
@@ -57,7 +54,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
             .list("admin_key")
             .unwrap_or_default()
             .iter()
-            .filter_map(|item| admin_key(item, reach))
+            .filter_map(|item| admin_key(item, listen, reach))
             .collect(),
         allow: match section.list("allow_admin") {
             Some(items) => items.iter().filter_map(Field::network).collect(),
@@ -71,7 +68,7 @@ fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
 }
 
 /// An entry of `admin_key`; `None` for one whose key is empty, which asks for a generated key.
-fn admin_key(item: &Field<'_>, reach: Reach) -> Option<AdminKey> {
+fn admin_key(item: &Field<'_>, listen: SocketAddr, reach: Reach) -> Option<AdminKey> {
     let section = item.as_section();
     let roles = [("admin", AdminRole::Admin), ("viewer", AdminRole::Viewer)];
     let role = section.choice("role", &roles, AdminRole::Admin);
@@ -91,9 +88,18 @@ fn admin_key(item: &Field<'_>, reach: Reach) -> Option<AdminKey> {
             }
         };
     }
-    if reach == Reach::Anyone && WELL_KNOWN_KEYS.contains(&key) {
-        const HINT: &str = "write a key of your own, leave it empty to have one generated, or try things with tidegate quickstart";
-        return field.fail("this key stands in public examples: everybody knows it", HINT);
+    if reach == Reach::Anyone && admin::is_well_known(key) {
+        const HINT: &str = "write a key of your own, or leave it empty to have one generated";
+        if !listen.ip().is_loopback() {
+            let message = format!(
+                "this key stands in public examples: everybody knows it, and whoever reaches {listen} would own the \
+                 gateway"
+            );
+            return field.fail(message, format!("{HINT}; on a loopback address the key is taken"));
+        }
+        let message =
+            "this key stands in public examples: whoever has an account on this machine owns the gateway";
+        field.warn(message, HINT);
     }
     Some(AdminKey { name, key: key.to_owned(), role })
 }

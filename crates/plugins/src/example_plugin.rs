@@ -1,0 +1,173 @@
+//! Shows what a plugin is made of: it logs what it is told in each phase, and may send requests to a node of its own.
+//!
+//! ## When to use
+//! To try the gateway out, and to read before writing a plugin. It does nothing that another plugin doesn't do better.
+//!
+//! ## Example
+//! ```json
+//! {
+//!     "example-plugin": {
+//!         "i": 0,
+//!         "ip": "127.0.0.1",
+//!         "port": 1980
+//!     }
+//! }
+//! ```
+//! `GET /v1/plugin/example-plugin/hello` of the control API answers `world`, and with `?json` an object.
+//!
+//! ## Differences from APISIX
+//! - The phases of the body are not logged: a plugin that changes no body isn't asked about it.
+//! - A node that can't be one is refused with the configuration, not with each request.
+
+use model::ConfigError;
+use plugin::{
+    CompileContext, ControlAnswer, ControlApi, Exchange, Flow, OnAccess, OnLog, OnResponse, OnRewrite,
+    Plugin, PluginDef, UpstreamChoice, UpstreamResponse,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef = PluginDef::new::<ExamplePlugin>("example-plugin", 0)
+    .on_rewrite()
+    .on_access()
+    .on_response()
+    .on_log()
+    .control_apis(&[ControlApi { path: "hello", answer: hello }])
+    .build();
+
+/// What a user writes.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Config {
+    i: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    t: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<i64>,
+}
+
+/// The compiled form.
+pub struct ExamplePlugin {
+    /// The configuration, for the log.
+    shown: String,
+    upstream: Option<UpstreamChoice>,
+}
+
+impl Plugin for ExamplePlugin {
+    type Config = Config;
+
+    fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        let upstream = config.ip.as_ref().map(|ip| {
+            let node = json!({ "host": ip, "port": config.port, "weight": 1 });
+            let found = cx.upstream(&json!({ "type": "roundrobin", "nodes": [node] }));
+            found.map_err(|errors| {
+                errors
+                    .into_iter()
+                    .map(|error| ConfigError { path: "/ip".to_owned(), ..error })
+                    .collect::<Vec<_>>()
+            })
+        });
+        let shown = serde_json::to_string(&config).unwrap_or_default();
+        Ok(Self { shown, upstream: upstream.transpose()? })
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "i": {"type": "number", "minimum": 0},
+                "s": {"type": "string"},
+                "t": {"type": "array", "minItems": 1},
+                "ip": {"type": "string"},
+                "port": {"type": "integer"}
+            },
+            "required": ["i"]
+        })
+    }
+
+    fn metadata_schema() -> Option<Value> {
+        Some(json!({
+            "type": "object",
+            "properties": {"ikey": {"type": "number", "minimum": 0}, "skey": {"type": "string"}},
+            "required": ["ikey", "skey"]
+        }))
+    }
+}
+
+impl ExamplePlugin {
+    fn tell(&self, phase: &str) {
+        tracing::warn!("plugin {phase} phase, conf: {}", self.shown);
+    }
+}
+
+impl OnRewrite for ExamplePlugin {
+    fn rewrite(&self, _: &mut Exchange<'_>) -> Flow {
+        self.tell("rewrite");
+        Flow::Next
+    }
+}
+
+impl OnAccess for ExamplePlugin {
+    fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
+        self.tell("access");
+        if let Some(upstream) = &self.upstream {
+            exchange.extras().upstream = Some(upstream.clone());
+        }
+        Flow::Next
+    }
+}
+
+impl OnResponse for ExamplePlugin {
+    fn response(&self, _: &mut Exchange<'_>, _: &UpstreamResponse<'_>) {
+        self.tell("header_filter");
+    }
+}
+
+impl OnLog for ExamplePlugin {
+    fn log(&self, _: &Exchange<'_>) {
+        self.tell("log");
+    }
+}
+
+/// `GET /v1/plugin/example-plugin/hello`
+fn hello(query: &str) -> ControlAnswer {
+    if query.split('&').any(|arg| arg.split('=').next() == Some("json")) {
+        ControlAnswer::Json(json!({ "msg": "world" }))
+    } else {
+        ControlAnswer::Text("world\n".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plugin::Registry;
+    use plugin::testkit::{self, Bench};
+
+    #[test]
+    fn requests_go_to_the_node_that_is_named() {
+        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        for (config, chosen) in
+            [(json!({"i": 1}), false), (json!({"i": 1, "ip": "127.0.0.1", "port": 1980}), true)]
+        {
+            let chain = testkit::chain(&registry, &json!({"example-plugin": config})).expect("valid");
+            let bench = Bench::new("GET /");
+            let mut exchange = bench.exchange();
+            assert_eq!(testkit::access(&chain, &mut exchange), 0);
+            assert_eq!(exchange.extras().upstream.is_some(), chosen);
+        }
+        let wrong = json!({"example-plugin": {"i": 1, "ip": "127.0.0.1", "port": 99_999}});
+        assert!(testkit::chain(&registry, &wrong).is_err());
+    }
+
+    #[test]
+    fn the_control_api_says_hello() {
+        let object = ControlAnswer::Json(json!({"msg": "world"}));
+        assert_eq!((hello("json"), hello("a&json=1")), (object.clone(), object));
+        assert_eq!(hello("jsons"), ControlAnswer::Text("world\n".to_owned()));
+    }
+}
