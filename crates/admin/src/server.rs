@@ -70,7 +70,7 @@ async fn answer(
         Ok(Err(error)) => AdminResponse::error(400, format!("invalid request body: {error}")),
         Err(_) => AdminResponse::error(408, "invalid request body: it did not arrive in time"),
     };
-    to_http(response)
+    to_http(response, admin.settings().server)
 }
 
 /// The body, of which at most `limit` bytes are kept, and its size as far as known.
@@ -99,9 +99,10 @@ async fn read(head: &Parts, body: Body, limit: usize) -> Result<(Vec<u8>, u64), 
     Ok((kept, size.max(announced)))
 }
 
-pub(crate) fn to_http(response: AdminResponse) -> Response {
+/// The answer on the wire; `server` is what its `Server` header says.
+pub(crate) fn to_http(response: AdminResponse, server: &'static str) -> Response {
     let mut built = Response::builder().status(response.status);
-    built = built.header(header::SERVER, concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+    built = built.header(header::SERVER, server);
     for (name, value) in response.headers {
         built = built.header(name, value);
     }

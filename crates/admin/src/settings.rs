@@ -26,6 +26,8 @@ pub struct AdminSettings {
     pub apply_wait: Duration,
     /// What stands before the store's keys in answers: etcd's prefix, `/apisix`.
     pub prefix: String,
+    /// The `Server` header of answers.
+    pub server: &'static str,
 }
 
 impl Default for AdminSettings {
@@ -41,6 +43,7 @@ impl Default for AdminSettings {
             body_limit: 1_572_864,
             apply_wait: Duration::from_secs(1),
             prefix: "/apisix".to_owned(),
+            server: "Tidegate",
         }
     }
 }

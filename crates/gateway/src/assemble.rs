@@ -20,11 +20,15 @@ pub fn workers(settings: &Settings) -> usize {
     settings.process.workers.unwrap_or_else(cores::granted)
 }
 
+/// What `Server` headers say.
+fn server_name(settings: &Settings) -> &'static str {
+    if settings.proxy.server_tokens { concat!("Tidegate/", env!("CARGO_PKG_VERSION")) } else { "Tidegate" }
+}
+
 /// The data plane's configuration.
 pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>) -> EngineConfig {
     let (http, proxy) = (&settings.http, &settings.proxy);
     let pool = &http.upstream;
-    let version = if proxy.server_tokens { concat!("/", env!("CARGO_PKG_VERSION")) } else { "" };
     EngineConfig {
         listen: listen(settings),
         workers: workers(settings),
@@ -42,7 +46,7 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
             idle_timeout: Some(pool.keepalive_timeout).filter(|timeout| !timeout.is_zero()),
             requests: pool.keepalive_requests,
         },
-        server: format!("Tidegate{version}"),
+        server: server_name(settings).to_owned(),
         show_upstream_status: proxy.show_upstream_status,
         real_ip: engine::RealIp {
             from: http.real_ip_from.clone(),
@@ -138,6 +142,7 @@ pub fn admin(all: &Settings, settings: &settings::Admin) -> AdminSettings {
             Provider::Etcd(etcd) => etcd.prefix.clone(),
             _ => AdminSettings::default().prefix,
         },
+        server: server_name(all),
         ..AdminSettings::default()
     }
 }

@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// The largest request: one to explain, with its body.
 const BODY_MAX: usize = 1 << 20;
 
+/// The `Server` header: without a version, whatever the data plane says.
+const SERVER: &str = "Tidegate";
+
 /// The application, to be served on a listener of its own.
 pub fn server(control: Arc<Control>) -> Router {
     Router::new().fallback(answer).with_state(control)
@@ -22,7 +25,8 @@ pub fn server(control: Arc<Control>) -> Router {
 async fn answer(State(control): State<Arc<Control>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_MAX).await else {
-        return to_http(AdminResponse::error(413, format!("a body has at most {BODY_MAX} bytes here")));
+        let refusal = AdminResponse::error(413, format!("a body has at most {BODY_MAX} bytes here"));
+        return to_http(refusal, SERVER);
     };
     let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let request = ControlRequest {
@@ -36,5 +40,5 @@ async fn answer(State(control): State<Arc<Control>>, request: Request) -> Respon
     if response.headers.is_empty() {
         response = response.with("Content-Type", "application/json");
     }
-    to_http(response)
+    to_http(response, SERVER)
 }
