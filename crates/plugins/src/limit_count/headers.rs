@@ -97,6 +97,17 @@ impl HeaderNames {
     }
 }
 
+/// The digits of 0 to 99.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < pairs.len() {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 impl Reset {
     #[inline]
     pub(super) fn rounded_down(ms: u64) -> Self {
@@ -110,15 +121,13 @@ impl Reset {
     /// Appends seconds with as many decimals as there are, at most two (`60`, `59.9`, `0.05`), and the line's end.
     #[inline(always)]
     fn push(self, out: &mut Vec<u8>) {
-        let (seconds, hundredths) = (self.0 / 100, (self.0 % 100) as u8);
-        if seconds < 100 {
-            // The usual window is a minute.
-            let digits = [b'0' + (seconds / 10) as u8, b'0' + (seconds % 10) as u8];
-            out.extend_from_slice(&digits[usize::from(seconds < 10)..]);
-        } else {
-            out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+        let (seconds, hundredths) = (self.0 / 100, self.0 % 100);
+        // The usual window is a minute.
+        match PAIRS.get(seconds as usize) {
+            Some(digits) => out.extend_from_slice(&digits[usize::from(seconds < 10)..]),
+            None => out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes()),
         }
-        let (tenths, rest) = (b'0' + hundredths / 10, b'0' + hundredths % 10);
+        let [tenths, rest] = PAIRS[hundredths as usize];
         if hundredths == 0 {
             out.extend_from_slice(b"\r\n");
         } else if rest == b'0' {
