@@ -2,13 +2,14 @@
 """What many routes cost: instructions per request, time until a change takes effect, latency meanwhile.
 
     benches/routes.py DIR [--routes 10,100000] [--tidegate BINARY] [--changes 50] [--rounds 5] [--seconds 4]
-                      [--conns 16] [--gateway-cpus 0] [--parts load,instructions,changes]
+                      [--conns 16] [--gateway-cpus 0] [--parts load,start,instructions,changes]
 
 Starts a gateway of its own in DIR for each number of routes, loads them by the Admin API, and then
 
-1. counts user-space instructions per request, under callgrind on the store just written, over requests spread evenly
+1. takes the time of a start, from the command until the last route answers;
+2. counts user-space instructions per request, under callgrind on the store just written, over requests spread evenly
    over the routes;
-2. with the largest number, changes a route while wrk runs, and takes the time from sending the PUT until a request
+3. with the largest number, changes a route while wrk runs, and takes the time from sending the PUT until a request
    shows its effect; rounds with and without changes alternate, and their p99 latencies are compared.
 
 A tenth of the routes end in `/*`, the others are exact paths. Prints Markdown.
@@ -69,6 +70,20 @@ def load_routes(peer, node_port, count):
     for number in (0, count // 2, count - 1):
         prober.wait_for(request_path(number))
     return seconds
+
+
+def start_seconds(starter, data, count, options):
+    """Seconds from the command until the last route answers, of each repeat."""
+    found = []
+    for _ in range(REPEATS):
+        begin = time.monotonic()
+        peer = starter.start_tidegate(callgrind=False, data=data, cpus=options.gateway_cpus)
+        try:
+            admin_api.Prober(peer.port).wait_for(request_path(count - 1))
+            found.append(time.monotonic() - begin)
+        finally:
+            peer.stop()
+    return found
 
 
 def instructions(twin, count):
@@ -157,7 +172,7 @@ def measure(starter, node, count, is_largest, options):
         shutil.rmtree(data, ignore_errors=True)
     peer = starter.start_tidegate(callgrind=False, data=data, cpus=options.gateway_cpus)
     try:
-        row = [f'{count:,}', '-', '-', '-']
+        row = [f'{count:,}', '-', '-', '-', '-']
         if 'load' in options.parts:
             seconds = load_routes(peer, node.port, count)
             row[1:3] = [f'{seconds:.1f}', f'{count / seconds:,.0f}']
@@ -165,6 +180,9 @@ def measure(starter, node, count, is_largest, options):
             measure_changes(peer, node.port, count, options)
     finally:
         peer.stop()
+    if 'start' in options.parts:
+        found = start_seconds(starter, data, count, options)
+        row[3] = f'{statistics.median(found):.2f} ({min(found):.2f}-{max(found):.2f})'
     if 'instructions' in options.parts:
         twin = starter.start_tidegate(callgrind=True, data=data)
         try:
@@ -172,7 +190,7 @@ def measure(starter, node, count, is_largest, options):
         finally:
             twin.stop()
         median = statistics.median(found)
-        row[3] = f'{median:,.0f} (±{(max(found) - min(found)) / median * 50:.1f} %)'
+        row[4] = f'{median:,.0f} (±{(max(found) - min(found)) / median * 50:.1f} %)'
     return row
 
 
@@ -185,7 +203,7 @@ def main():
     parser.add_argument('--seconds', type=int, default=4)
     parser.add_argument('--conns', type=int, default=16)
     parser.add_argument('--gateway-cpus', default='0', help='where the gateway may run; default: %(default)s')
-    parser.add_argument('--parts', default='load,instructions,changes', help='default: %(default)s; without `load`, '
+    parser.add_argument('--parts', default='load,start,instructions,changes', help='default: %(default)s; without `load`, '
                         'the stores of an earlier run in DIR are used')
     peers.add_options(parser)
     options = parser.parse_args()
@@ -197,7 +215,7 @@ def main():
         rows = [measure(starter, node, count, count == counts[-1], options) for count in counts]
     finally:
         node.stop()
-    print('\n| routes | loaded in s | PUT/s | user instr per request (callgrind) |\n|---|---|---|---|')
+    print('\n| routes | loaded in s | PUT/s | start in s | user instr per request (callgrind) |\n|---|---|---|---|---|')
     for row in rows:
         print('| ' + ' | '.join(row) + ' |')
 

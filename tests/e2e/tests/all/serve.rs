@@ -1,6 +1,6 @@
 //! `tidegate serve` and `tidegate import`: a folder or an nginx configuration, served from one command.
 
-use e2e::{Process, binary, eventually, free_ports};
+use e2e::{Home, Process, binary, eventually, free_ports, own_network};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -57,11 +57,15 @@ fn tidegate(home: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// A `serve` that listens on a port of its own; what it says goes to the file `said` of `home`.
+/// A `serve` that listens on a port of its own.
 fn serving(home: &TempDir, port: u16, words: &[&str]) -> Process {
-    let words = [&["serve"], words].concat();
+    listening(home, port, &[&["serve"], words].concat())
+}
+
+/// The gateway, once it listens; what it says goes to the file `said` of `home`.
+fn listening(home: &TempDir, port: u16, words: &[&str]) -> Process {
     let said = home.path().join("said");
-    let mut command = tidegate(home.path(), &words);
+    let mut command = tidegate(home.path(), words);
     command.stdout(Stdio::null()).stderr(File::create(&said).unwrap());
     let mut process = Process::start(&mut command);
     eventually("it serves", || {
@@ -166,4 +170,24 @@ fn an_import_says_what_became_of_each_directive() {
     assert_eq!(strict.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&strict.stdout).unwrap();
     assert_eq!(report["summary"]["refused"], 1);
+}
+
+#[test]
+fn what_was_imported_starts() {
+    // The folder that an import writes names no ports of the control plane: it takes the usual ones.
+    own_network("serve::what_was_imported_starts", &[7085, 8443, 9090, 9091], |network| {
+        if network == Home::Shared {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let file = study(&home, 8443);
+        let imported = tidegate(home.path(), &["import", "nginx", &file, "-o", "out"]).output().unwrap();
+        assert!(imported.status.success(), "{imported:?}");
+        let _process = listening(&home, 8443, &["start", "-c", "out/config.yaml", "--data-dir", "data"]);
+        let page = curl(&["--http2", "https://127.0.0.1:8443/"]);
+        assert!(page.starts_with("HTTP/2 200") && page.ends_with("<p>home</p>"), "{page}");
+        let packed = curl(&["--http1.1", "-H", "Accept-Encoding: gzip", "-o", "/dev/null", "-D", "-",
+                            "https://127.0.0.1:8443/text.txt"]);
+        assert!(packed.contains("\nContent-Encoding: gzip"), "{packed}");
+    });
 }
