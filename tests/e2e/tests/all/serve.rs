@@ -186,8 +186,16 @@ fn what_was_imported_starts() {
         let _process = listening(&home, 8443, &["start", "-c", "out/config.yaml", "--data-dir", "data"]);
         let page = curl(&["--http2", "https://127.0.0.1:8443/"]);
         assert!(page.starts_with("HTTP/2 200") && page.ends_with("<p>home</p>"), "{page}");
-        let packed = curl(&["--http1.1", "-H", "Accept-Encoding: gzip", "-o", "/dev/null", "-D", "-",
-                            "https://127.0.0.1:8443/text.txt"]);
+        let packed = curl(&[
+            "--http1.1",
+            "-H",
+            "Accept-Encoding: gzip",
+            "-o",
+            "/dev/null",
+            "-D",
+            "-",
+            "https://127.0.0.1:8443/text.txt",
+        ]);
         assert!(packed.contains("\nContent-Encoding: gzip"), "{packed}");
     });
 }
