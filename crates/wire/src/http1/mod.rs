@@ -6,6 +6,7 @@ mod encode;
 pub mod request;
 pub mod response;
 mod scan;
+mod value;
 
 pub use decoder::{BodyDecoder, BodyError};
 pub use encode::{Lines, chunk_head, push_decimal};

@@ -1,6 +1,7 @@
 //! Request heads.
 
 use super::scan::{Line, Scan, control, line, token_end};
+use super::value::{decimal, names_http, tokens};
 use super::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
 use crate::field::is;
 use crate::{BodyLength, Field, Known, Method, Span, host_of};
@@ -455,23 +456,6 @@ impl<'b> RequestView<'b> {
     }
 }
 
-/// The elements of a comma-separated list, trimmed, empty ones left out.
-pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
-}
-
-/// A `Content-Length`: digits only, no sign, no list, and no more than 63 bits, because many parsers are signed.
-pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
-    // 19 digits always fit; a longer number is no length of anything real.
-    if digits.is_empty() || digits.len() > 19 {
-        return None;
-    }
-    digits
-        .iter()
-        .try_fold(0u64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
-        .filter(|number| *number <= i64::MAX as u64)
-}
-
 /// Length of the one empty line that may stand before the request line (RFC 9112 section 2.2).
 #[inline]
 fn leading_line(bytes: &[u8]) -> usize {
@@ -481,17 +465,6 @@ fn leading_line(bytes: &[u8]) -> usize {
 /// What nginx lets a method consist of.
 fn is_method_byte(byte: &u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'-' | b'_')
-}
-
-/// Whether an `Upgrade` value names HTTP (`h2c`) or TLS. Behind a tunnel of these no route and no plugin would see the
-/// requests any more.
-fn names_http(value: &[u8]) -> bool {
-    tokens(value).any(|token| {
-        let name = token.split(|byte| *byte == b'/').next().unwrap_or_default().trim_ascii();
-        [&b"h2"[..], b"h2c", b"h3", b"http", b"https", b"tls"]
-            .iter()
-            .any(|other| name.eq_ignore_ascii_case(other))
-    })
 }
 
 /// What follows `http://` or `https://`, any case.

@@ -1,7 +1,7 @@
 //! Response heads, read from upstreams.
 
-use super::request::{decimal, tokens};
 use super::scan::{Line, Scan, line, text};
+use super::value::{decimal, tokens};
 use super::{FIELDS_MAX, HEAD_MAX};
 use crate::field::is;
 use crate::{BodyLength, Field, Known, Method, Span};
