@@ -90,7 +90,13 @@ async fn look_up(resolver: &TokioResolver, name: &str) -> Option<Answer> {
     match resolver.lookup_ip(name).await {
         Ok(found) => {
             let ttl = found.valid_until().saturating_duration_since(Instant::now());
-            Some(Answer { addresses: found.iter().collect(), ttl: ttl.max(TTL_MIN) })
+            let mut addresses: Vec<IpAddr> = found.iter().collect();
+            // APISIX asks for AAAA records only where a name has no A record. What listens on `localhost` listens on
+            // 127.0.0.1 more often than on ::1.
+            if addresses.iter().any(IpAddr::is_ipv4) {
+                addresses.retain(IpAddr::is_ipv4);
+            }
+            Some(Answer { addresses, ttl: ttl.max(TTL_MIN) })
         }
         Err(error) => {
             tracing::error!(name, %error, "a name can't be resolved");
