@@ -58,20 +58,21 @@ impl Balancer {
         Self { tiers, roster: Arc::clone(&self.roster) }
     }
 
-    /// Takes over what `old`, the balancer of the same upstream before a change, knows of the nodes that stay: their
-    /// latencies (`ewma`) or requests in flight (`least_conn`). Nothing where the algorithm is another.
+    /// By node: which one of `old`, the balancer of the same upstream before a change, it was.
+    #[must_use]
+    pub fn former(&self, old: &Self) -> Vec<Option<usize>> {
+        let known: HashMap<_, _> = old.roster.identities.iter().zip(0..).collect();
+        self.roster.identities.iter().map(|identity| known.get(identity).copied()).collect()
+    }
+
+    /// Takes over what `old` knows of the nodes that stay, `former` as [`Balancer::former`] says: their latencies (`ewma`)
+    /// or requests in flight (`least_conn`). Nothing where the algorithm is another.
     ///
     /// A request that was picked by `old` is then finished here, under the index that [`Balancer::index_of`] gives.
-    pub fn inherit(&mut self, old: &Self) {
-        let former: HashMap<_, _> = old
-            .roster
-            .identities
-            .iter()
-            .zip(&old.roster.seats)
-            .filter_map(|(identity, seat)| seat.map(|seat| (identity, seat)))
-            .collect();
-        for (identity, seat) in self.roster.identities.iter().zip(&self.roster.seats) {
-            if let (Some(to), Some(from)) = (seat, former.get(identity)) {
+    pub fn inherit(&mut self, old: &Self, former: &[Option<usize>]) {
+        for (seat, former) in self.roster.seats.iter().zip(former) {
+            let from = former.and_then(|node| old.roster.seats[node]);
+            if let (Some(to), Some(from)) = (seat, from) {
                 let old_tier = &old.tiers[from.tier as usize];
                 self.tiers[to.tier as usize].inherit(to.member as usize, old_tier, from.member as usize);
             }
@@ -224,7 +225,7 @@ mod tests {
             assert_eq!(old.pick(&Pick::default()), Some(0));
         }
         let mut new = Balancer::new(Algorithm::LeastConn, &[node(81), node(80)], 1);
-        new.inherit(&old);
+        new.inherit(&old, &new.former(&old));
         for _ in 0..3 {
             assert_eq!(new.pick(&Pick::default()), Some(0));
         }
@@ -240,7 +241,7 @@ mod tests {
         let mut old = Balancer::new(Algorithm::Ewma, &[node(80), node(81)], 1);
         old.finished(0, DONE, 0);
         let mut new = Balancer::new(Algorithm::Ewma, &[node(82), node(80)], 1);
-        new.inherit(&old);
+        new.inherit(&old, &new.former(&old));
         for _ in 0..20 {
             assert_eq!(new.pick(&Pick::default()), Some(0));
         }

@@ -35,12 +35,6 @@ pub struct OutlierRules {
     pub ejected_percent: u32,
 }
 
-impl Default for OutlierRules {
-    fn default() -> Self {
-        Self { errors: 5, slower: 4, slower_by_us: 50_000, eject_ms: 30_000, ejected_percent: 50 }
-    }
-}
-
 /// Why a node is put aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -67,6 +61,8 @@ pub struct Outliers {
     rules: OutlierRules,
     nodes: Box<[Standing]>,
     compared_ms: u64,
+    /// From this time on nobody is ejected.
+    quiet_from_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -85,7 +81,25 @@ impl Outliers {
     /// Begins to watch `nodes` nodes.
     #[must_use]
     pub fn new(rules: OutlierRules, nodes: usize) -> Self {
-        Self { rules, nodes: vec![Standing::default(); nodes].into(), compared_ms: 0 }
+        Self { rules, nodes: vec![Standing::default(); nodes].into(), compared_ms: 0, quiet_from_ms: 0 }
+    }
+
+    /// Takes over what `old`, of the same upstream before a change, knows of the nodes that stay: `former` says of each
+    /// node which one it was.
+    pub fn inherit(&mut self, old: &Self, former: &[Option<usize>]) {
+        for (standing, former) in self.nodes.iter_mut().zip(former) {
+            if let Some(known) = former.and_then(|node| old.nodes.get(node)) {
+                *standing = *known;
+                self.quiet_from_ms = self.quiet_from_ms.max(known.until_ms);
+            }
+        }
+    }
+
+    /// Whether no node is ejected.
+    #[must_use]
+    #[inline]
+    pub fn all_usable(&self, now_ms: u64) -> bool {
+        self.quiet_from_ms <= now_ms
     }
 
     /// Whether the node may be picked.
@@ -142,6 +156,7 @@ impl Outliers {
         let did_well = now_ms.saturating_sub(standing.until_ms) > length_ms;
         standing.ejections = if did_well { 1 } else { standing.ejections + 1 };
         let until_ms = now_ms.saturating_add(eject_ms.saturating_mul(standing.ejections.min(LONGER_MAX)));
+        self.quiet_from_ms = self.quiet_from_ms.max(until_ms);
         // What it does afterwards is judged by itself.
         *standing = Standing { until_ms, ejections: standing.ejections, ..Standing::default() };
         Some(Ejection { node, reason, until_ms })
@@ -170,6 +185,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    const RULES: OutlierRules =
+        OutlierRules { errors: 5, slower: 4, slower_by_us: 50_000, eject_ms: 30_000, ejected_percent: 50 };
     const FAILED: Outcome = Outcome { latency: Duration::ZERO, failed: true };
 
     fn took(ms: u64) -> Outcome {
@@ -183,7 +200,7 @@ mod tests {
 
     #[test]
     fn errors_in_a_row_eject_and_a_success_forgives() {
-        let mut outliers = Outliers::new(OutlierRules::default(), 3);
+        let mut outliers = Outliers::new(RULES, 3);
         for _ in 0..4 {
             assert_eq!(outliers.finished(1, FAILED, 10), None);
         }
@@ -197,7 +214,7 @@ mod tests {
 
     #[test]
     fn who_fails_again_is_away_for_longer() {
-        let mut outliers = Outliers::new(OutlierRules::default(), 2);
+        let mut outliers = Outliers::new(RULES, 2);
         let mut now_ms = 0;
         for times in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10] {
             now_ms = fail(&mut outliers, 0, now_ms).map_or(0, |ejection| {
@@ -215,7 +232,7 @@ mod tests {
         for (nodes, percent, expected) in
             [(1, 100, 0), (2, 100, 1), (1, 50, 0), (2, 50, 1), (3, 50, 1), (4, 50, 2), (10, 30, 3), (4, 0, 0)]
         {
-            let rules = OutlierRules { ejected_percent: percent, ..OutlierRules::default() };
+            let rules = OutlierRules { ejected_percent: percent, ..RULES };
             let mut outliers = Outliers::new(rules, nodes);
             let ejected = (0..nodes).filter_map(|node| fail(&mut outliers, node, 5)).count();
             assert_eq!(ejected, expected, "{nodes} {percent}");
@@ -232,7 +249,7 @@ mod tests {
             ([500, 500, 500], None),
             ([1, 1, 40], None),
         ] {
-            let mut outliers = Outliers::new(OutlierRules::default(), 3);
+            let mut outliers = Outliers::new(RULES, 3);
             let mut found = None;
             for round in 0..50 {
                 for (node, ms) in latencies_ms.into_iter().enumerate() {
@@ -247,8 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_stay_are_still_ejected_after_a_change() {
+        let mut before = Outliers::new(RULES, 3);
+        assert!(before.all_usable(0));
+        fail(&mut before, 1, 10);
+        for (former, usable) in [
+            (vec![Some(1), None], [false, true]),
+            (vec![Some(0), Some(1)], [true, false]),
+            (vec![None, Some(2)], [true, true]),
+        ] {
+            let mut after = Outliers::new(RULES, 2);
+            after.inherit(&before, &former);
+            assert_eq!([0, 1].map(|node| after.usable(node, 20)), usable, "{former:?}");
+            assert_eq!(after.all_usable(20), usable == [true, true]);
+            assert!(after.all_usable(30_010), "its time is over");
+        }
+    }
+
+    #[test]
     fn no_latency_overflows() {
-        let mut outliers = Outliers::new(OutlierRules::default(), 2);
+        let mut outliers = Outliers::new(RULES, 2);
         for _ in 0..100 {
             outliers.finished(0, Outcome { latency: Duration::MAX, failed: false }, u64::MAX);
         }

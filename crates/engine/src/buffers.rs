@@ -52,8 +52,24 @@ impl Scratch {
 
     /// Moves the last `count` bytes read to the front, where the next request begins.
     pub(crate) fn keep_last(&mut self, count: usize) {
+        if self.is_fitted() {
+            let mut whole = vec![0; INPUT_BUFFER].into_boxed_slice();
+            whole[..self.filled].copy_from_slice(&self.input);
+            self.input = whole;
+        }
         self.input.copy_within(self.filled - count..self.filled, 0);
         self.filled = count;
+    }
+
+    /// Before an exchange that may become a tunnel, and may last for hours: keeps of the input's room what is filled. To
+    /// be done only where no body follows the head.
+    #[cold]
+    pub(crate) fn fit(&mut self) {
+        self.input = self.input[..self.filled].into();
+    }
+
+    fn is_fitted(&self) -> bool {
+        self.input.len() < INPUT_BUFFER
     }
 }
 
@@ -78,7 +94,7 @@ impl Buffers {
 
     #[inline]
     pub(crate) fn put_scratch(&self, mut scratch: Box<Scratch>) {
-        if scratch.out.capacity() <= OUT_KEPT {
+        if scratch.out.capacity() <= OUT_KEPT && !scratch.is_fitted() {
             scratch.filled = 0;
             self.scratch.put(scratch);
         }
@@ -115,5 +131,30 @@ impl<T> Pool<T> {
 impl<T> Default for Pool<T> {
     fn default() -> Self {
         Self { last: Cell::new(None), others: RefCell::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_fitted_has_room_again_for_the_next_request() {
+        let mut scratch = Scratch::new();
+        scratch.input[..5].copy_from_slice(b"onetw");
+        scratch.filled = 5;
+        scratch.fit();
+        assert_eq!(&*scratch.input, b"onetw");
+        scratch.keep_last(2);
+        assert_eq!((&scratch.input[..2], scratch.input.len()), (&b"tw"[..], INPUT_BUFFER));
+    }
+
+    #[test]
+    fn what_is_fitted_is_not_lent_again() {
+        let buffers = Buffers::default();
+        let mut scratch = buffers.take_scratch();
+        scratch.fit();
+        buffers.put_scratch(scratch);
+        assert_eq!(buffers.take_scratch().input.len(), INPUT_BUFFER);
     }
 }

@@ -19,6 +19,8 @@ pub struct EngineConfig {
     pub workers: usize,
     /// Open client connections per worker; further ones are closed at once.
     pub worker_connections: usize,
+    /// Who is asked for the names of nodes; empty: whom the system asks. Fixed at the start.
+    pub name_servers: Vec<SocketAddr>,
     /// Limits on clients.
     pub client: ClientLimits,
     /// Idle connections to upstreams, unless an upstream has its own setting.

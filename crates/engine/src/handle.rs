@@ -76,7 +76,7 @@ impl Bound {
     /// When a thread or an event loop can't be had; those started before are stopped again.
     pub fn start(self, context: &Context) -> std::io::Result<Engine> {
         let (phase, watch) = watch::channel(Phase::Serving);
-        let (resolver, resolver_thread) = Resolver::start()?;
+        let (resolver, resolver_thread) = Resolver::start(&self.config.name_servers)?;
         let variants = Arc::new(Variants::default());
         let prober = Prober::start(&context.published, &resolver, &self.config)?;
         let mut engine = Engine {

@@ -1,5 +1,6 @@
 //! Reading and writing under a deadline.
 
+use crate::buffers::Buffers;
 use crate::timer::Timer;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -23,6 +24,32 @@ pub(crate) async fn read<R: AsyncRead + Unpin>(
             Poll::Ready(result) => Poll::Ready(result.map(|()| buffer.filled().len())),
             Poll::Pending => pending(timer),
         }
+    })
+    .await
+}
+
+/// Reads what is there into a buffer that is lent for it, to be given back by the caller; none is held while nothing is
+/// there. 0 bytes are the end.
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first.
+pub(crate) async fn read_lent<R: AsyncRead + Unpin>(
+    from: &mut R,
+    buffers: &Buffers,
+    timer: &Timer,
+) -> io::Result<(Box<[u8]>, usize)> {
+    poll_fn(|cx| {
+        let mut lent = buffers.take_relay();
+        let mut buffer = ReadBuf::new(&mut lent);
+        let polled = Pin::new(&mut *from).poll_read(cx, &mut buffer);
+        let filled = buffer.filled().len();
+        let failed = match polled {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok((lent, filled))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => pending(timer),
+        };
+        buffers.put_relay(lent);
+        failed
     })
     .await
 }

@@ -33,6 +33,7 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
         listen: listen(settings),
         workers: workers(settings),
         worker_connections: settings.process.worker_connections,
+        name_servers: proxy.dns_resolver.clone(),
         client: ClientLimits {
             keepalive_timeout: http.keepalive_timeout,
             keepalive_requests: http.keepalive_requests,

@@ -18,6 +18,7 @@ use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
 use admin::{Admin, Control, CurrentAdmin};
 use anyhow::{Context as _, anyhow};
+use discovery::Discovery;
 use engine::{Bound, Engine, Mount};
 use observe::Metrics;
 use observe::metrics::Metric;
@@ -51,7 +52,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let centre = Centre::open(&settings, &started.launch, control.handle())?;
     centre::lay_over(&mut settings, centre.file.as_deref());
     let plan = Plan::make(&settings, &started.launch, None)?;
-    let parts = Parts::make(&settings, &plan, centre);
+    let parts = Parts::make(&settings, &plan, centre)?;
     let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
     let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {
@@ -109,23 +110,27 @@ struct Parts {
     metrics: Arc<Metrics>,
     published: Arc<Published>,
     status: Arc<FollowStatus>,
+    discovery: Arc<Discovery>,
     readiness: Readiness,
 }
 
 impl Parts {
-    fn make(settings: &Settings, plan: &Plan, centre: Centre) -> Self {
+    fn make(settings: &Settings, plan: &Plan, centre: Centre) -> anyhow::Result<Self> {
         let metrics = Arc::new(Metrics::new(&assemble::metrics(settings)));
         plan.registry.shared.insert(Arc::clone(&metrics));
         let router = router::Router::new(plan.build.router);
         let first = Snapshot { router, ..Snapshot::default() };
         let readiness = Readiness::new(assemble::workers(settings)).with_centre(centre.health());
-        Self {
+        let discovery =
+            Discovery::start(settings.discovery.clone()).context("service discovery can't start")?;
+        Ok(Self {
             centre,
             metrics,
             published: Arc::new(Published::new(Arc::new(first))),
             status: Arc::default(),
+            discovery: Arc::new(discovery),
             readiness,
-        }
+        })
     }
 
     fn control_api(&self, plan: &Plan, settings: &Settings) -> Control {
@@ -133,6 +138,7 @@ impl Parts {
         let setting = assemble::explain(settings);
         Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(self.health()))
             .with_status(Arc::clone(&self.status))
+            .with_discovery(Arc::clone(&self.discovery))
     }
 
     fn health(&self) -> NodesHealth {
@@ -150,7 +156,8 @@ impl Parts {
     ) -> anyhow::Result<Runtime> {
         let builder = Builder::new(Arc::clone(&plan.registry), plan.build)
             .with_secrets(secrets)
-            .with_file(self.centre.file.clone());
+            .with_file(self.centre.file.clone())
+            .with_discovery(Arc::clone(&self.discovery));
         let runtime = runtime("builder")?;
         let mut applied = self.published.applied();
         applied.mark_unchanged();

@@ -13,7 +13,8 @@ pub struct NodesHealth(pub Arc<Published>);
 impl Health for NodesHealth {
     fn nodes(&self, key: &str) -> Vec<NodeHealth> {
         let snapshot = self.0.current();
-        snapshot.checked.get(key).into_iter().flat_map(|upstream| nodes(upstream)).map(shown).collect()
+        let upstream = snapshot.checked.get(key).map(Upstream::latest);
+        upstream.iter().flat_map(|upstream| nodes(upstream)).map(shown).collect()
     }
 }
 
@@ -23,7 +24,7 @@ impl NodesHealth {
         let snapshot = self.0.current();
         let mut samples = Vec::new();
         for (key, upstream) in snapshot.checked.iter() {
-            for node in nodes(upstream) {
+            for node in nodes(&upstream.latest()) {
                 let node = shown(node);
                 let usable = !node.status.ends_with("unhealthy");
                 samples.push((

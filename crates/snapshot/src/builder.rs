@@ -8,6 +8,7 @@ use crate::resource::{Compiler, Resource};
 use crate::revealing::Revealing;
 use crate::ssl::Certificates;
 use crate::{Problem, Snapshot, Upstream};
+use discovery::Discovery;
 use model::{ConfigError, Kind};
 use plugin::{Chain, Registry};
 use router::{Mode, Router};
@@ -45,6 +46,9 @@ pub struct Builder {
     upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
     /// Those of all resources whose nodes are checked.
     checked: PersistentMap<Arc<str>, Arc<Upstream>>,
+    /// Those of all resources whose nodes a service has.
+    discovered: BTreeMap<Arc<str>, Arc<Upstream>>,
+    discovery: Arc<Discovery>,
     certificates: Certificates,
     routes_linked: u64,
     revealing: Revealing,
@@ -77,6 +81,8 @@ impl Builder {
             consumers: ConsumerIndex::default(),
             upstreams: PersistentMap::default(),
             checked: PersistentMap::default(),
+            discovered: BTreeMap::new(),
+            discovery: Arc::default(),
             certificates: Certificates::default(),
             routes_linked: 0,
             revealing: Revealing::default(),
@@ -100,6 +106,29 @@ impl Builder {
         self
     }
 
+    /// The same with what knows the nodes of services. Without it there are none.
+    #[must_use]
+    pub fn with_discovery(mut self, discovery: Arc<Discovery>) -> Self {
+        self.discovery = discovery;
+        self
+    }
+
+    /// What knows the nodes of services.
+    #[must_use]
+    pub fn discovery(&self) -> &Discovery {
+        &self.discovery
+    }
+
+    /// Gives the upstreams of the snapshot the nodes that their services have now; whether any were others. No route is
+    /// put together anew for it.
+    pub fn refresh_services(&self) -> bool {
+        let refresh = |upstream: &Arc<Upstream>| {
+            upstream.discovered.as_ref().is_some_and(|discovered| discovered.refresh(upstream, None))
+        };
+        // Each of them, not up to the first.
+        self.discovered.values().filter(|upstream| refresh(upstream)).count() > 0
+    }
+
     /// The secrets that it builds with.
     #[must_use]
     pub fn secrets(&self) -> Option<&Arc<Secrets>> {
@@ -114,6 +143,7 @@ impl Builder {
         self.routes_linked = before.routes_linked;
         self.revealing = before.revealing;
         self.file = before.file;
+        self.discovery = before.discovery;
         self.before = Some((before.registry, before.resources));
         let snapshot = self.apply(revision, &held);
         self.before = None;
@@ -324,6 +354,7 @@ impl Builder {
             registry_before,
             health_checks,
             doubts_values: self.options.doubts_values,
+            discovery: &self.discovery,
         }
         .compile(kind, &revealed)
         .map(|resource| Resource { value: Arc::clone(value), ..resource })
@@ -388,7 +419,7 @@ impl Builder {
     fn relink(&mut self, changed: &BTreeSet<Arc<str>>) {
         let mut global_changed = false;
         for key in changed {
-            self.relink_checked(key);
+            self.relink_watched(key);
         }
         for key in self.dependents.closure(changed.clone()) {
             match Kind::parse_key(&key) {
@@ -438,8 +469,12 @@ impl Builder {
         };
     }
 
-    fn relink_checked(&mut self, key: &Arc<str>) {
+    fn relink_watched(&mut self, key: &Arc<str>) {
         let upstream = self.resources.get(key).and_then(|resource| resource.upstream.as_ref());
+        match upstream.filter(|upstream| upstream.discovered.is_some()) {
+            Some(upstream) => self.discovered.insert(Arc::clone(key), Arc::clone(upstream)),
+            None => self.discovered.remove(key),
+        };
         match upstream.filter(|upstream| upstream.shared.board.is_some()) {
             Some(upstream) => {
                 self.checked.insert(Arc::clone(key), Arc::clone(upstream));

@@ -7,7 +7,7 @@ use secrets::Secrets;
 use std::convert::Infallible;
 use std::sync::Arc;
 use store::{Batch, Store, StoreError, Watch};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 
 /// An order to build everything anew: what a reload of the configuration file asks for.
@@ -34,7 +34,8 @@ pub async fn follow(
     status: Arc<FollowStatus>,
     orders: mpsc::Receiver<Rebuild>,
 ) -> Infallible {
-    let mut follower = Follower { store, builder, published, status, orders, loaded: false };
+    let services = builder.discovery().changes();
+    let mut follower = Follower { store, builder, published, status, orders, services, loaded: false };
     let mut pause = RETRY_PAUSE_MIN;
     loop {
         follower.loaded = false;
@@ -55,6 +56,8 @@ struct Follower {
     published: Arc<Published>,
     status: Arc<FollowStatus>,
     orders: mpsc::Receiver<Rebuild>,
+    /// Tells when nodes of services are others.
+    services: watch::Receiver<()>,
     /// Whether the store has answered since it was last lost.
     loaded: bool,
 }
@@ -86,6 +89,7 @@ impl Follower {
             tokio::select! {
                 batch = watch.next() => return batch,
                 Some(order) = self.orders.recv() => self.rebuild(order),
+                Ok(()) = self.services.changed() => self.refresh_services(),
                 () = references_changed(self.builder.secrets()) => self.renew_references(),
                 () = sleep(SWEEP_PAUSE), if unswept => unswept = self.published.sweep(),
             }
@@ -100,6 +104,7 @@ impl Follower {
                 biased;
                 result = &mut wait => return result,
                 Some(order) = self.orders.recv() => self.rebuild(order),
+                Ok(()) = self.services.changed() => self.refresh_services(),
             }
         }
     }
@@ -112,6 +117,13 @@ impl Follower {
         }
         // Nobody may be waiting for it.
         let _ = done.send(());
+    }
+
+    /// The snapshot stays; those who look after its nodes are told.
+    fn refresh_services(&self) {
+        if self.builder.refresh_services() {
+            self.published.tell();
+        }
     }
 
     /// Publishes what comes of references' new values, under the revision of the present snapshot.

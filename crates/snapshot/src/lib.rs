@@ -31,7 +31,8 @@ pub use publish::{Published, Reader};
 pub use route::{Broken, Route};
 pub use status::FollowStatus;
 pub use upstream::{
-    ActiveChecks, Board, CheckTarget, Checks, Judgement, PassiveChecks, ProbeRequest, Shared, Watched,
+    ActiveChecks, Board, CheckTarget, Checks, Discovered, Judgement, PassiveChecks, ProbeRequest, Shared,
+    Watched,
 };
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream, UpstreamTls};
 

@@ -37,6 +37,11 @@ impl Published {
         self.applied.send_replace(revision);
     }
 
+    /// Tells those who follow [`Self::applied`] that nodes of the current snapshot's services are others.
+    pub(crate) fn tell(&self) {
+        self.applied.send_modify(|_| {});
+    }
+
     /// The current snapshot, for readers that ask seldom.
     #[must_use]
     pub fn current(&self) -> Arc<Snapshot> {

@@ -3,7 +3,8 @@
 
 use crate::fingerprint::fingerprint;
 use crate::metadata::Metadata;
-use crate::{Timeouts, Upstream, reuse, ssl};
+use crate::{Discovered, Timeouts, Upstream, reuse, ssl};
+use discovery::Discovery;
 use files::Site;
 use model::resource::StaticFiles;
 use model::{ConfigError, Id, Kind, PluginMap};
@@ -116,6 +117,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) health_checks: bool,
     /// Whether the schema is asked about every value.
     pub(crate) doubts_values: bool,
+    /// What knows the nodes of services.
+    pub(crate) discovery: &'a Discovery,
 }
 
 impl Resource {
@@ -355,6 +358,19 @@ impl Draft {
         let mut compiled = self.keep(path, Upstream::compile(written));
         if let Some(upstream) = compiled.as_mut().filter(|_| !compiler.health_checks) {
             upstream.checks = None;
+        }
+        if let (Some(upstream), Some(name)) = (&mut compiled, &written.service_name) {
+            let kind = written.discovery_type.as_deref().unwrap_or_default();
+            upstream.discovered = compiler.discovery.service(kind, name).map(Discovered::new);
+            if upstream.discovered.is_none() {
+                // As in APISIX the rest of the resource holds, and requests are told that there is no node.
+                let resource = compiler.key;
+                tracing::error!(
+                    resource,
+                    service = name,
+                    "service discovery by \"{kind}\" is not configured"
+                );
+            }
         }
         self.upstream = compiled.map(|upstream| reuse::upstream(compiler.before, compiler.key, upstream));
     }

@@ -25,7 +25,11 @@ pub(crate) fn upstream(before: Option<&Resource>, key: &str, mut compiled: Upstr
         }
     }
     compiled.uid = next_uid();
-    compiled.shared = Shared::of(&compiled, key, before.map(|before| &**before));
+    let known = before.map(Upstream::latest);
+    compiled.shared = Shared::of(&compiled, key, known.as_deref());
+    if let Some(discovered) = &compiled.discovered {
+        discovered.refresh(&compiled, known.as_deref());
+    }
     Arc::new(compiled)
 }
 
@@ -41,7 +45,7 @@ pub(crate) fn site(before: Option<&Resource>, mut compiled: Site) -> Arc<Site> {
     Arc::new(compiled)
 }
 
-fn next_uid() -> u64 {
+pub(crate) fn next_uid() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -2,15 +2,18 @@
 
 mod board;
 mod checks;
+mod discovered;
 mod shared;
 
 pub use board::{Board, CheckTarget, Watched};
 pub use checks::{ActiveChecks, Checks, Judgement, PassiveChecks, ProbeRequest};
+pub use discovered::Discovered;
 pub use shared::Shared;
 
 use balance::Algorithm;
+use balance::outlier::OutlierRules;
 use model::ConfigError;
-use model::resource::{HashOn, KeepalivePool, PassHost, Scheme, Timeout};
+use model::resource::{HashOn, KeepalivePool, OutlierEjection, PassHost, Scheme, Timeout};
 use model::var::{Template, Var, VarSource};
 use serde_json::Value;
 use std::any::Any;
@@ -24,10 +27,12 @@ use std::time::Duration;
 #[derive(Debug, PartialEq)]
 pub struct Upstream {
     /// Names this content: no two different upstreams of one process share it, and an upstream whose content did not
-    /// change keeps it. The key of per-worker balancer state.
+    /// change keeps it. Later ones are larger.
     pub uid: u64,
-    /// The nodes, in the order written.
+    /// The nodes, in the order written; none where a service has them.
     pub nodes: Vec<Node>,
+    /// The service that has the nodes; `None` where they are written.
+    pub discovered: Option<Discovered>,
     /// How requests are spread.
     pub algorithm: Algorithm,
     /// What `chash` hashes.
@@ -38,8 +43,8 @@ pub struct Upstream {
     pub pass_host: PassHost,
     /// The `Host` of `pass_host: rewrite`.
     pub upstream_host: Option<String>,
-    /// How many further nodes are tried after a failure.
-    pub retries: u32,
+    /// How many further nodes are tried after a failure; `None`: each node once.
+    pub retries: Option<u32>,
     /// No further node is tried after this long; `None`: no limit.
     pub retry_timeout: Option<Duration>,
     /// Timeouts, unless the route has its own.
@@ -50,6 +55,8 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// How the nodes' health is found out; `None`: not at all.
     pub checks: Option<Arc<Checks>>,
+    /// When a node is put aside for what its requests come to; `None`: never.
+    pub outliers: Option<OutlierRules>,
     /// What the workers share of it.
     pub shared: Shared,
 }
@@ -142,6 +149,14 @@ pub struct Keepalive {
 }
 
 impl Upstream {
+    /// How many further nodes are tried after a failure.
+    #[must_use]
+    pub fn retries(&self) -> u32 {
+        // Each node is asked at most once, unless the operator says otherwise.
+        let others = || u32::try_from(self.nodes.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.retries.unwrap_or_else(others)
+    }
+
     /// What `chash` hashes for a request; the client's address where the configured key has no value. Empty for the
     /// other algorithms, which hash nothing.
     pub fn hashed<'s>(&self, source: &'s dyn VarSource) -> Cow<'s, [u8]> {
@@ -169,8 +184,8 @@ impl Upstream {
 
     /// Compiles an upstream as written. Its `uid` is 0 and nothing is `shared`: whoever keeps it gives it both.
     ///
-    /// An upstream that names its nodes by service discovery has none here, so its requests are told that no valid
-    /// node is there.
+    /// An upstream that names a service has no nodes here: who has an eye on services gives it
+    /// [`Discovered`](Self::discovered) ones.
     ///
     /// # Errors
     /// Every mistake, with its path in the upstream.
@@ -197,6 +212,7 @@ impl Upstream {
         let keepalive = written.keepalive_pool.and_then(|pool| Keepalive::compile(pool, &mut errors));
         let tls = written.tls.as_ref().and_then(|tls| UpstreamTls::compile(tls, &mut errors));
         let checks = written.checks.as_ref().and_then(|checks| Checks::compile(checks, &mut errors));
+        let outliers = written.outlier_ejection.and_then(|ejection| outlier_rules(ejection, &mut errors));
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -208,15 +224,14 @@ impl Upstream {
             scheme: written.scheme,
             pass_host: written.pass_host,
             upstream_host: written.upstream_host.clone(),
-            // Each node is asked at most once, unless the operator says otherwise.
-            retries: written
-                .retries
-                .unwrap_or_else(|| u32::try_from(written.nodes.len().saturating_sub(1)).unwrap_or(u32::MAX)),
+            discovered: None,
+            retries: written.retries,
             retry_timeout,
             timeouts,
             keepalive,
             tls,
             checks: checks.map(Arc::new),
+            outliers,
             shared: Shared::default(),
         })
     }
@@ -320,6 +335,18 @@ impl Keepalive {
             requests: pool.requests,
         })
     }
+}
+
+fn outlier_rules(written: OutlierEjection, errors: &mut Vec<ConfigError>) -> Option<OutlierRules> {
+    let margin = duration(written.latency_margin, "/outlier_ejection/latency_margin", errors);
+    let time = duration(written.ejection_time, "/outlier_ejection/ejection_time", errors);
+    Some(OutlierRules {
+        errors: written.consecutive_errors,
+        slower: written.latency_factor,
+        slower_by_us: u32::try_from(margin?.as_micros()).unwrap_or(u32::MAX),
+        eject_ms: u64::try_from(time?.as_millis()).unwrap_or(u64::MAX),
+        ejected_percent: written.ejected_percent_max,
+    })
 }
 
 /// Seconds as a duration; a negative or endless number is a mistake.

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a harness fails its test at once, and the line says where")]
 
+mod consul;
+mod dns;
 mod etcd;
 mod gateway;
 mod http2;
@@ -17,6 +19,8 @@ mod process;
 mod traffic;
 mod upstream;
 
+pub use consul::Consul;
+pub use dns::Dns;
 pub use etcd::Etcd;
 pub use gateway::{ADMIN_KEY, Gateway, Spec};
 pub use http2::{Http2Client, Http2Upstream, asynchronously};

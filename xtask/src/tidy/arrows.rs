@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["model"],
     &["router", "balance", "observe", "tls"],
-    &["plugin", "store", "cache", "files", "secrets"],
+    &["plugin", "store", "cache", "files", "secrets", "discovery"],
     &["plugins", "snapshot", "lua"],
     &["engine", "admin", "bench", "import"],
     &["gateway"],

@@ -16,6 +16,7 @@ pub use server::server;
 
 use crate::AdminResponse;
 use crate::respond::Answer;
+use discovery::Discovery;
 use model::Kind;
 use plugin::{ControlAnswer, Registry};
 use snapshot::{FollowStatus, Published};
@@ -31,6 +32,7 @@ pub struct Control {
     published: Arc<Published>,
     health: Arc<dyn Health>,
     status: Arc<FollowStatus>,
+    discovery: Arc<Discovery>,
     /// What a reload replaces.
     current: RwLock<Current>,
 }
@@ -68,13 +70,20 @@ impl Control {
         health: Arc<dyn Health>,
     ) -> Self {
         let current = RwLock::new(Current { registry, setting });
-        Self { store, published, health, status: Arc::default(), current }
+        Self { store, published, health, status: Arc::default(), discovery: Arc::default(), current }
     }
 
     /// The same, telling of the problems that `status` knows.
     #[must_use]
     pub fn with_status(self, status: Arc<FollowStatus>) -> Self {
         Self { status, ..self }
+    }
+
+    /// The same with what knows the nodes of services.
+    #[must_use]
+    pub fn with_discovery(mut self, discovery: Arc<Discovery>) -> Self {
+        self.discovery = discovery;
+        self
     }
 
     /// Lets it answer from another registry and setting: what a reload put in force.
@@ -98,6 +107,10 @@ impl Control {
             ("GET", ["healthcheck", collection, id @ ..]) => {
                 health::one(self, request.html, collection, id.first().copied().unwrap_or_default()).await
             }
+            ("GET", ["discovery", kind, page]) => match self.discovery.page(kind, page) {
+                Some(page) => Ok(AdminResponse::text(page.status, &page.body)),
+                None => not_found(),
+            },
             ("GET", ["routes"]) => dump::all(self, Kind::Route).await,
             ("GET", ["route", id]) => dump::one(self, Kind::Route, id).await,
             ("GET", ["services"]) => dump::all(self, Kind::Service).await,

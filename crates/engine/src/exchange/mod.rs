@@ -25,7 +25,7 @@ use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
-use wire::RequestView;
+use wire::{BodyLength, RequestView};
 
 /// What becomes of the connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let worker = link.worker;
     // The snapshot is kept for the whole exchange: a change in between concerns the next request.
     let snapshot = worker.snapshot();
+    if scratch.head.facts.upgrade && scratch.head.facts.body == BodyLength::None {
+        scratch.fit();
+    }
     let Scratch { input, filled, head, response, out, reply_headers } = scratch;
     let (bytes, rest) = input.split_at_mut(head.length);
     let mut body =

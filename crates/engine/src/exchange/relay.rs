@@ -7,18 +7,21 @@ use super::{After, request_head, tunnel};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use crate::upstream::{AddrPool, Connection, State, Target, connect, pool_of, secure_pool};
+use crate::upstream::{
+    AddrPool, Connection, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
+};
 use crate::worker::Worker;
-use balance::Outcome;
 use model::resource::Scheme;
 use plugin::Exchange;
 use snapshot::{Route, Timeouts, Upstream};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 /// What a client that waits for permission to send its body is told.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -33,12 +36,21 @@ pub(super) async fn run(
     upstream: &Arc<Upstream>,
 ) -> After {
     let worker = link.worker;
-    let state = worker.upstreams.state(upstream);
     let timeouts = route.timeouts.unwrap_or(upstream.timeouts);
+    let discovered = match &upstream.discovered {
+        None => None,
+        Some(discovered) => {
+            link.timer.arm(worker.clock.deadline_ms(timeouts.connect));
+            discovered_form(discovered, link.timer).await
+        }
+    };
+    let upstream = discovered.as_ref().unwrap_or(upstream);
+    let state = worker.upstreams.state(upstream);
     exchange.upstream.scheme = upstream.scheme.as_str();
-    let mut tried = Vec::new();
+    let (mut tried, mut tried_at) = (Vec::new(), Vec::new());
     let mut last = None;
     let mut tries = 0;
+    let mut spent = Duration::ZERO;
     state.begin();
     loop {
         let key = upstream.hashed(exchange);
@@ -48,13 +60,15 @@ pub(super) async fn run(
             let error = last.unwrap_or(none);
             return Box::pin(respond::fail(link, message, body, Some(route), exchange, error)).await;
         };
-        let mut job = Job { message, exchange, route, timeouts, sent: false };
+        let mut job = Job { message, exchange, route, timeouts, tried_at: &mut tried_at, sent: false };
         let result = attempt(link, body, &mut job, &state, node).await;
         let sent = job.sent;
-        let latency = exchange.upstream.time.unwrap_or_default();
         let trace = &exchange.upstream;
-        state.served(node, trace.status, trace.broke_off, result.as_ref().err().copied());
-        state.finished(node, Outcome { latency, failed: result.is_err() }, worker.clock.now_ms());
+        let error = result.as_ref().err().copied();
+        // What nodes tried before took is not this one's.
+        let latency = trace.time.unwrap_or_default().saturating_sub(spent);
+        let served = Served { status: trace.status, broke_off: trace.broke_off, error, latency };
+        state.finished(node, &served, worker.clock.now_ms());
         match result {
             Ok(after) => return after,
             Err(error)
@@ -62,6 +76,7 @@ pub(super) async fn run(
             {
                 last = Some(error);
                 tries += 1;
+                spent = exchange.upstream.started.elapsed();
                 tracing::warn!(upstream = exchange.upstream.addr(), "{}; trying another node", error.reason);
                 // A lone node is asked again, as APISIX does.
                 if state.nodes.len() > 1 {
@@ -77,7 +92,7 @@ pub(super) async fn run(
 
 /// Whether `upstream` allows another try after `tries` that failed, the last one not counted.
 fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: u32) -> bool {
-    tries < upstream.retries
+    tries < upstream.retries()
         && upstream.retry_timeout.is_none_or(|limit| exchange.timing.started.elapsed() < limit)
 }
 
@@ -97,6 +112,8 @@ pub(super) struct Job<'j, 'm, 'x> {
     pub(super) exchange: &'j mut Exchange<'x>,
     pub(super) route: &'j Route,
     pub(super) timeouts: Timeouts,
+    /// The addresses of names that were tried.
+    pub(super) tried_at: &'j mut Vec<IpAddr>,
     /// Whether a node may have got something of the request.
     pub(super) sent: bool,
 }
@@ -114,7 +131,12 @@ async fn attempt(
     link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
     let pool = match &node.target {
         Target::Addr(pool) => Rc::clone(pool),
-        named => pool_of(&worker.upstreams, named, link.timer, worker.clock.now_ms()).await?,
+        named => {
+            let pool = pool_of(&worker.upstreams, named, job.tried_at, link.timer, &worker.clock).await?;
+            // What the name took is not the connection's.
+            link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
+            pool
+        }
     };
     let pool = match state.upstream.scheme {
         Scheme::Https | Scheme::Grpcs => {
@@ -186,6 +208,8 @@ async fn converse(
 async fn switch(link: &mut Link<'_>, job: &mut Job<'_, '_, '_>, connection: &mut Connection, ahead: &[u8]) {
     let worker = link.worker;
     let deadline = || worker.clock.deadline_ms(job.timeouts.read);
+    // The head is out.
+    *job.message.out = Vec::new();
     let sides = tunnel::Sides { client: link.stream, upstream: &mut connection.stream };
     let sent = tunnel::run(sides, ahead, &worker.buffers, link.timer, deadline).await;
     let exchange = &mut *job.exchange;

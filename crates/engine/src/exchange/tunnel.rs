@@ -1,4 +1,5 @@
-//! After `101 Switching Protocols`: bytes both ways until both sides are done.
+//! After `101 Switching Protocols`: bytes both ways until both sides are done. A tunnel in which nothing moves holds no
+//! buffer: there may be many thousands of them.
 
 use crate::buffers::Buffers;
 use crate::io;
@@ -47,20 +48,18 @@ async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     deadline: &impl Fn() -> u64,
     copied: &Cell<u64>,
 ) -> std::io::Result<()> {
-    let mut buffer = buffers.take_relay();
-    let result = loop {
+    loop {
         timer.arm(deadline());
-        match io::read(from, &mut buffer, timer).await {
-            Ok(0) => break io::shutdown(to).await,
-            Ok(count) => {
-                if let Err(error) = io::write_all(to, &buffer[..count], timer).await {
-                    break Err(error);
-                }
-                copied.set(copied.get() + count as u64);
-            }
-            Err(error) => break Err(error),
+        let (buffer, count) = io::read_lent(from, buffers, timer).await?;
+        let written = match count {
+            0 => io::shutdown(to).await,
+            _ => io::write_all(to, &buffer[..count], timer).await,
+        };
+        buffers.put_relay(buffer);
+        written?;
+        if count == 0 {
+            return Ok(());
         }
-    };
-    buffers.put_relay(buffer);
-    result
+        copied.set(copied.get() + count as u64);
+    }
 }

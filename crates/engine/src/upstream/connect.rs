@@ -1,10 +1,12 @@
 //! A connection to a node: an idle one, or a new one.
 
 use super::{AddrPool, Target, Upstreams};
+use crate::clock::Clock;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::timer::Timer;
 use crate::transport::{self, Stream};
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -20,17 +22,20 @@ pub(crate) struct Connection {
     pub(crate) reused: bool,
 }
 
-/// The pool in which `target`'s connections are; a name is resolved for it.
+/// The pool in which `target`'s connections are; a name is resolved for it, to an address that is not among `tried` if it
+/// has one, which is then added to them.
 pub(crate) async fn pool_of(
     upstreams: &Upstreams,
     target: &Target,
+    tried: &mut Vec<IpAddr>,
     timer: &Timer,
-    now_ms: u64,
+    clock: &Clock,
 ) -> Result<Rc<AddrPool>, ProxyError> {
     match target {
         Target::Addr(pool) => Ok(Rc::clone(pool)),
         Target::Name { name, port, keepalive, protocol } => {
-            let ip = upstreams.names.resolve(name, timer, now_ms).await?;
+            let ip = upstreams.names.resolve(name, tried, timer, clock).await?;
+            tried.push(ip);
             Ok(upstreams.pool((ip, *port).into(), *keepalive, *protocol))
         }
     }

@@ -3,7 +3,8 @@
 //! Nothing here waits or locks: a node's health is one atomic word that all threads share, and a worker looks at the
 //! nodes again only when one of them has become usable or unusable.
 
-use crate::error::{ErrorKind, ProxyError, Side};
+use super::state::Served;
+use crate::error::{ErrorKind, Side};
 use balance::health::{Event, Health};
 use snapshot::{Board, Watched};
 use std::cell::{Cell, RefCell};
@@ -62,11 +63,10 @@ impl Sight {
     }
 }
 
-/// Counts what became of a request to a node: the `status` it answered with, or why it did not. `broke_off` tells that
-/// it ended the connection within its answer.
-pub(crate) fn served(node: &Watched, status: u16, broke_off: bool, error: Option<ProxyError>) {
+/// Counts what became of a request to a node.
+pub(crate) fn served(node: &Watched, served: &Served) {
     let passive = &node.checks.passive;
-    if let Some(error) = error {
+    if let Some(error) = served.error {
         // Whoever spoils an exchange otherwise than a node says nothing about it.
         let event = match (error.side, error.kind) {
             (Side::Upstream, ErrorKind::Timeout) => Event::Timeout,
@@ -81,10 +81,10 @@ pub(crate) fn served(node: &Watched, status: u16, broke_off: bool, error: Option
         }
         return;
     }
-    if broke_off {
+    if served.broke_off {
         return tell(node, "a request", node.served(Event::TcpFailure));
     }
-    if let Some(event) = passive.statuses.as_ref().and_then(|statuses| statuses.of(status)) {
+    if let Some(event) = passive.statuses.as_ref().and_then(|statuses| statuses.of(served.status)) {
         tell(node, "a request", node.served(event));
     }
 }

@@ -118,11 +118,11 @@ async fn follow(
 fn reconcile(running: &mut HashMap<Arc<str>, Running>, snapshot: &Snapshot, shared: &Rc<Shared>) {
     running.retain(|key, _| snapshot.checked.get(key).is_some());
     for (key, upstream) in snapshot.checked.iter() {
-        let known = running.get(key);
-        if known.is_some_and(|known| Arc::ptr_eq(&known.upstream, upstream)) {
+        let (known, upstream) = (running.get(key), upstream.latest());
+        if known.is_some_and(|known| Arc::ptr_eq(&known.upstream, &upstream)) {
             continue;
         }
-        let fresh = start(upstream, running.remove(key), shared);
+        let fresh = start(&upstream, running.remove(key), shared);
         running.insert(Arc::clone(key), fresh);
     }
 }

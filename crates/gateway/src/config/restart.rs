@@ -20,6 +20,8 @@ impl Settings {
             ("apisix.data_encryption, apisix.lru", old.data_encryption != new.data_encryption),
             ("apisix.control", old.control != new.control),
             ("apisix.status", old.status != new.status),
+            ("apisix.dns_resolver", old.proxy.dns_resolver != new.proxy.dns_resolver),
+            ("discovery", old.discovery != new.discovery),
             ("nginx_config.worker_processes", old.process.workers != new.process.workers),
             // It is raised while the gateway runs, and never lowered.
             ("nginx_config.worker_rlimit_nofile", old.process.open_files > new.process.open_files),
@@ -52,6 +54,8 @@ mod tests {
         for (text, names) in [
             ("apisix: {enable_admin: false}\n", "apisix.enable_admin, deployment.admin.admin_listen"),
             ("apisix: {enable_status: false}\n", "apisix.status"),
+            ("apisix: {dns_resolver: [127.0.0.1]}\n", "apisix.dns_resolver"),
+            ("discovery: {dns: {servers: [127.0.0.1]}}\n", "discovery"),
             ("nginx_config: {worker_processes: 7}\n", "nginx_config.worker_processes"),
             ("nginx_config: {worker_rlimit_nofile: 1}\n", "nginx_config.worker_rlimit_nofile"),
             ("nginx_config: {error_log: e.log}\n", "nginx_config.error_log"),

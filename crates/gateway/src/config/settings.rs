@@ -46,6 +46,8 @@ pub struct Settings {
     pub stream_plugins: Option<Vec<String>>,
     /// `plugin_attr`: by plugin, what it alone understands.
     pub plugin_attr: serde_json::Map<String, serde_json::Value>,
+    /// `discovery`: where the nodes of services are known.
+    pub discovery: discovery::Config,
 }
 
 /// One address of the data plane.
@@ -108,7 +110,7 @@ pub struct Proxy {
     /// `resolver_timeout`: how long a DNS answer is waited for.
     pub resolver_timeout: Duration,
     /// `dns_resolver`: servers to ask; empty means those of `/etc/resolv.conf`.
-    pub dns_resolver: Vec<String>,
+    pub dns_resolver: Vec<SocketAddr>,
     /// `dns_resolver_valid`: overrides the TTL of DNS records.
     pub dns_resolver_valid: Option<Duration>,
     /// `enable_resolv_search_opt`: use the search list of `/etc/resolv.conf`.

@@ -35,4 +35,4 @@ pub use ssl::{ClientVerification, Ssl, SslSide};
 pub use static_files::{Compress, Encoding, OpenFileCache, StaticFiles, Symlinks};
 pub use stream_route::{StreamProtocol, StreamRoute};
 pub use timeout::Timeout;
-pub use upstream::{HashOn, KeepalivePool, Node, PassHost, Scheme, Upstream};
+pub use upstream::{HashOn, KeepalivePool, Node, OutlierEjection, PassHost, Scheme, Upstream};

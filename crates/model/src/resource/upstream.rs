@@ -45,6 +45,8 @@ pub struct Upstream {
     pub discovery_type: Option<String>,
     /// How the nodes' health is found out.
     pub checks: Option<Checks>,
+    /// When nodes are put aside that stand out (ours).
+    pub outlier_ejection: Option<OutlierEjection>,
     /// TLS to the nodes, as written.
     pub tls: Option<Value>,
 }
@@ -77,6 +79,34 @@ pub struct KeepalivePool {
     pub idle_timeout: f64,
     /// Requests one may carry before it is closed.
     pub requests: u64,
+}
+
+/// When a node is put aside for what its own requests come to (ours).
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct OutlierEjection {
+    /// Failed requests in a row that are enough; 0: none are.
+    pub consecutive_errors: u32,
+    /// How many times slower than the middle one of the nodes is enough; 0: slowness is not.
+    pub latency_factor: u32,
+    /// And by how many seconds at least.
+    pub latency_margin: f64,
+    /// Seconds for which a node is put aside the first time.
+    pub ejection_time: f64,
+    /// The share of the nodes that is put aside at once at most, in percent.
+    pub ejected_percent_max: u32,
+}
+
+impl Default for OutlierEjection {
+    fn default() -> Self {
+        Self {
+            consecutive_errors: 5,
+            latency_factor: 4,
+            latency_margin: 0.05,
+            ejection_time: 30.0,
+            ejected_percent_max: 50,
+        }
+    }
 }
 
 impl Default for KeepalivePool {

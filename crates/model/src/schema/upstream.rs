@@ -33,6 +33,7 @@ fn balancing() -> Value {
             "default": "roundrobin",
         },
         "checks": checks(),
+        "outlier_ejection": outlier_ejection(),
         "hash_on": {
             "type": "string",
             "default": "vars",
@@ -96,6 +97,36 @@ fn nodes() -> Value {
                 },
             },
         ]
+    })
+}
+
+/// When nodes are put aside that stand out: ours.
+fn outlier_ejection() -> Value {
+    json!({
+        "description": "When a node is put aside for what its own requests come to.",
+        "type": "object",
+        "properties": {
+            "consecutive_errors": {
+                "description": "Failed requests in a row that are enough; 0: none are.",
+                "type": "integer", "default": 5, "minimum": 0, "maximum": 1_000_000,
+            },
+            "latency_factor": {
+                "description": "How many times slower than the middle one of the nodes is enough; 0: slowness is not.",
+                "type": "integer", "default": 4, "minimum": 0, "maximum": 1_000_000,
+            },
+            "latency_margin": {
+                "description": "And by how many seconds at least.",
+                "type": "number", "default": 0.05, "minimum": 0, "maximum": 3600,
+            },
+            "ejection_time": {
+                "description": "Seconds for which a node is put aside; the second time in a row it is twice as long.",
+                "type": "number", "default": 30, "exclusiveMinimum": 0, "maximum": 86400,
+            },
+            "ejected_percent_max": {
+                "description": "The share of the nodes that is put aside at once at most.",
+                "type": "integer", "default": 50, "minimum": 0, "maximum": 100,
+            },
+        },
     })
 }
 

@@ -143,7 +143,7 @@ pub(crate) fn trace(chain: &Chain) -> Vec<String> {
 pub(crate) fn describe(route: &Route) -> String {
     let upstream = route.upstream.as_ref().map(|upstream| {
         let nodes: Vec<_> = upstream.nodes.iter().map(|node| &node.authority).collect();
-        format!("{nodes:?} {:?} {}", upstream.timeouts, upstream.retries)
+        format!("{nodes:?} {:?} {}", upstream.timeouts, upstream.retries())
     });
     // Every compiled form has a serial of its own, which no request notices.
     let RouteInfo { serial: _, id, name, service_id, service_name } = &route.info;

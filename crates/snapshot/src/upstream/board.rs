@@ -51,10 +51,9 @@ pub struct CheckTarget {
 impl Board {
     /// The board of `upstream`, which `resource` defines; `None` where nothing is checked. What `before` knows of nodes
     /// that stay as they are is taken over.
-    pub(crate) fn of(upstream: &Upstream, resource: &str, before: Option<&Self>) -> Option<Self> {
+    pub(crate) fn of(upstream: &Upstream, resource: &Arc<str>, before: Option<&Self>) -> Option<Self> {
         let checks = upstream.checks.as_ref()?;
         let turns = before.map_or_else(Arc::default, |before| Arc::clone(&before.turns));
-        let resource: Arc<str> = resource.into();
         let identity = upstream.tls.as_ref().and_then(|tls| tls.identity.as_ref());
         let mut nodes: Vec<Arc<Watched>> = Vec::with_capacity(upstream.nodes.len());
         // A map would be larger than the search is slow up to some hundreds of nodes; beyond, a change of an upstream
@@ -65,13 +64,13 @@ impl Board {
                 watched.target == target
                     && watched.checks == *checks
                     && watched.identity.as_ref() == identity
-                    && watched.resource == resource
+                    && watched.resource == *resource
             };
             let known = nodes.iter().find(same).or_else(|| before?.nodes.iter().find(same));
             let watched = known.map_or_else(
                 || {
                     Arc::new(Watched {
-                        resource: Arc::clone(&resource),
+                        resource: Arc::clone(resource),
                         target: target.clone(),
                         checks: Arc::clone(checks),
                         identity: identity.cloned(),
@@ -198,7 +197,7 @@ mod tests {
     #[test]
     fn nodes_that_stay_keep_their_health() {
         let first = upstream(&json!({ "10.0.0.1:80": 1, "10.0.0.2:80": 1 }), &json!({}));
-        let board = Board::of(&first, "/upstreams/1", None).expect("checked");
+        let board = Board::of(&first, &"/upstreams/1".into(), None).expect("checked");
         fail(&board.nodes()[0]);
         assert_eq!((states(&board), board.turns()), (vec![false, true], 1));
         let cases: &[(Value, Value, &[bool])] = &[
@@ -210,7 +209,8 @@ mod tests {
             (json!({ "10.0.0.1:80": 1 }), json!({ "host": "a.example" }), &[true]),
         ];
         for (nodes, active, expected) in cases {
-            let next = Board::of(&upstream(nodes, active), "/upstreams/1", Some(&board)).expect("checked");
+            let next =
+                Board::of(&upstream(nodes, active), &"/upstreams/1".into(), Some(&board)).expect("checked");
             assert_eq!(states(&next), *expected, "{nodes} {active}");
         }
     }
@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn reports_on_the_board_before_are_seen_on_the_next() {
         let nodes = json!({ "10.0.0.1:80": 1 });
-        let before = Board::of(&upstream(&nodes, &json!({})), "/routes/1", None).expect("checked");
+        let before = Board::of(&upstream(&nodes, &json!({})), &"/routes/1".into(), None).expect("checked");
         let wider = upstream(&json!({ "10.0.0.1:80": 1, "10.0.0.2:80": 1 }), &json!({}));
-        let next = Board::of(&wider, "/routes/1", Some(&before)).expect("checked");
+        let next = Board::of(&wider, &"/routes/1".into(), Some(&before)).expect("checked");
         let seen = next.turns();
         fail(&before.nodes()[0]);
         assert_eq!((next.turns(), states(&next)), (seen + 1, vec![false, true]));
@@ -232,7 +232,7 @@ mod tests {
         let node =
             |priority: i32| json!({ "host": "10.0.0.1", "port": 80, "weight": 1, "priority": priority });
         let twice = upstream(&json!([node(0), node(1)]), &json!({}));
-        let board = Board::of(&twice, "/upstreams/1", None).expect("checked");
+        let board = Board::of(&twice, &"/upstreams/1".into(), None).expect("checked");
         assert_eq!((board.nodes().len(), board.distinct().count()), (2, 1));
     }
 
@@ -252,12 +252,12 @@ mod tests {
             let mut written = written.clone();
             written["checks"] = json!({ "active": {} });
             let upstream = Upstream::compile(&serde_json::from_value(written).expect("readable"));
-            let board = Board::of(&upstream.expect("valid"), "/upstreams/1", None).expect("checked");
+            let board = Board::of(&upstream.expect("valid"), &"/upstreams/1".into(), None).expect("checked");
             let target = &board.nodes()[0].target;
             assert_eq!((target.to_string().as_str(), target.asked.as_str()), (*place, *asked));
         }
         let named = upstream(&json!({ "10.0.0.1:81": 1 }), &json!({ "host": "c.example", "port": 9 }));
-        let board = Board::of(&named, "/upstreams/1", None).expect("checked");
+        let board = Board::of(&named, &"/upstreams/1".into(), None).expect("checked");
         let target = &board.nodes()[0].target;
         assert_eq!((target.to_string().as_str(), target.asked.as_str()), ("10.0.0.1:9", "c.example"));
     }

@@ -55,7 +55,7 @@ fn nodes_get_ports_and_authorities_by_scheme() {
 fn what_is_absent_has_apisix_defaults() {
     let upstream = compile(json!({"nodes": {"a:1": 1, "b:2": 1, "c:3": 0}})).expect("valid");
     assert_eq!(
-        (upstream.algorithm, upstream.retries, upstream.retry_timeout),
+        (upstream.algorithm, upstream.retries(), upstream.retry_timeout),
         (Algorithm::RoundRobin, 2, None)
     );
     assert_eq!(upstream.timeouts, Timeouts::default());
@@ -63,8 +63,8 @@ fn what_is_absent_has_apisix_defaults() {
         (upstream.scheme, upstream.pass_host, upstream.keepalive),
         (Scheme::Http, PassHost::Pass, None)
     );
-    assert_eq!(compile(json!({"nodes": []})).expect("valid").retries, 0);
-    assert_eq!(compile(json!({"nodes": {"a:1": 1, "b:2": 1}, "retries": 0})).expect("valid").retries, 0);
+    assert_eq!(compile(json!({"nodes": []})).expect("valid").retries(), 0);
+    assert_eq!(compile(json!({"nodes": {"a:1": 1, "b:2": 1}, "retries": 0})).expect("valid").retries(), 0);
 }
 
 #[test]

@@ -43,8 +43,40 @@ fn bytes_flow_both_ways_after_the_switch() {
     // Without the switch on the route the wish is not passed on.
     gateway.route_all(&upstream.address());
     let mut client = gateway.connect();
-    client.send(ASK);
+    // Nor does it keep the connection from further requests, however long.
+    let long = "x".repeat(5000);
+    client.send(format!("{ASK}GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(client.response().status(), 426);
+    assert_eq!(client.response().status(), 426);
+}
+
+/// `benches/websockets.py` does the same with 10,000.
+#[test]
+fn many_connections_take_little_memory() {
+    const CONNECTIONS: usize = 300;
+    let upstream = Upstream::serve(|mut peer, _| {
+        if peer.request().is_ok() {
+            peer.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            );
+            while !peer.is_closed() {}
+        }
+    });
+    let mut gateway = Gateway::start();
+    gateway.route_with(&upstream.address(), &json!({}), &json!({ "enable_websocket": true }));
+    let open = |gateway: &Gateway| {
+        let mut client = gateway.connect();
+        client.send(ASK);
+        assert_eq!(client.head().status(), 101);
+        client
+    };
+    // What the first ones need is there for the others too.
+    let first: Vec<_> = (0..20).map(|_| open(&gateway)).collect();
+    let before = gateway.process().memory_kb("VmRSS");
+    let others: Vec<_> = (0..CONNECTIONS).map(|_| open(&gateway)).collect();
+    let each = (gateway.process().memory_kb("VmRSS") - before) * 1000 / CONNECTIONS as u64;
+    assert!(each <= 10_000, "{each} bytes for each connection");
+    drop((first, others));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn tell<'a>(
         Some(route) => match route.refusal() {
             Some(status) => (Some(status), Value::Null),
             None => match &route.upstream {
-                Some(chosen) => (None, upstream::tell(chosen, &exchange, &sources.upstream())),
+                Some(chosen) => (None, upstream::tell(&chosen.latest(), &exchange, &sources.upstream())),
                 None => (Some(route.status_without_upstream()), Value::Null),
             },
         },

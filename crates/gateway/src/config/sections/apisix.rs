@@ -42,7 +42,10 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
             .unwrap_or(default.graphql_max_size),
         router: apisix.section("router").choice("http", &routers, default.router),
         resolver_timeout: apisix.duration("resolver_timeout", default.resolver_timeout),
-        dns_resolver: apisix.texts("dns_resolver").unwrap_or_default(),
+        dns_resolver: apisix
+            .list("dns_resolver")
+            .map(|items| items.iter().filter_map(name_server).collect())
+            .unwrap_or_default(),
         dns_resolver_valid: apisix
             .field("dns_resolver_valid")
             .and_then(|field| field.integer(0..=i64::from(u32::MAX)))
@@ -53,6 +56,13 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
             .map(|items| items.iter().filter_map(Field::network).collect()),
         disable_healthcheck: apisix.bool("disable_upstream_healthcheck", default.disable_healthcheck),
     }
+}
+
+fn name_server(field: &Field<'_>) -> Option<SocketAddr> {
+    let text = field.text()?;
+    discovery::names::parse_server(text).or_else(|| {
+        field.fail(format!("{text:?} is no name server"), "write it like 1.1.1.1 or 127.0.0.1:8600")
+    })
 }
 
 /// `max_post_args_readable_size`, which counts megabytes; 0 is without limit.

@@ -4,6 +4,7 @@ mod apisix;
 mod centre;
 mod data_encryption;
 mod deployment;
+mod discovery;
 mod listening;
 mod nginx;
 mod node_listening;
@@ -51,5 +52,6 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
         plugins: plugins::names(root, "plugins"),
         stream_plugins: plugins::names(root, "stream_plugins"),
         plugin_attr: plugins::attributes(root),
+        discovery: discovery::discovery(root),
     }
 }

@@ -1,0 +1,29 @@
+//! `discovery`: where the nodes of services are known. Each kind of it has its own keys, which it reads itself.
+
+use crate::config::read::Section;
+use discovery::Config;
+use serde_json::Value;
+
+/// What of service discovery is configured.
+pub(super) fn discovery(root: &Section<'_>) -> Config {
+    let Some(field) = root.field("discovery") else { return Config::default() };
+    let Value::Object(written) = field.json() else { return Config::default() };
+    match Config::read(&written) {
+        Ok(config) => {
+            if !config.missing.is_empty() {
+                let kinds = config.missing.join(", ");
+                let message = format!(
+                    "service discovery by {kinds} is not built yet: upstreams that use it have no nodes"
+                );
+                field.warn(message, "use dns or consul, or write the nodes");
+            }
+            config
+        }
+        Err(errors) => {
+            for error in errors {
+                let _: Option<()> = field.fail(error.to_string(), "see docs/guide/upstreams.md");
+            }
+            Config::default()
+        }
+    }
+}
