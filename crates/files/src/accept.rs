@@ -21,6 +21,13 @@ pub fn choose(accept_encoding: &[u8], offered: &[Encoding]) -> Option<Encoding> 
     (weight >= weight_named(accept_encoding, b"identity").unwrap_or(0)).then_some(encoding)
 }
 
+/// How much the client wants `encoding`, in thousandths; `None` where it doesn't take it, or would rather have the plain
+/// body.
+#[must_use]
+pub fn wanted(accept_encoding: &[u8], encoding: Encoding) -> Option<u16> {
+    choose(accept_encoding, &[encoding]).map(|_| weight(accept_encoding, encoding.token().as_bytes()))
+}
+
 /// What the field says of `token`: its own weight, else that of `*`, else none.
 fn weight(field: &[u8], token: &[u8]) -> u16 {
     weight_named(field, token).or_else(|| weight_named(field, b"*")).unwrap_or(0)
@@ -64,6 +71,19 @@ mod tests {
     use super::*;
     use Encoding::{Br, Gzip, Zstd};
     use proptest::prelude::*;
+
+    #[test]
+    fn an_encoding_is_wanted_as_much_as_its_weight_says() {
+        for (field, expected) in [
+            ("br", Some(1000)),
+            ("gzip, *;q=0.1", Some(100)),
+            ("br;q=0, *", None),
+            ("identity, br;q=0.5", None),
+            ("", None),
+        ] {
+            assert_eq!(wanted(field.as_bytes(), Br), expected, "{field}");
+        }
+    }
 
     #[test]
     fn the_greatest_weight_wins_and_among_equals_the_servers_choice() {

@@ -1,5 +1,6 @@
 //! What few exchanges need, kept out of the way of all others.
 
+use crate::{BodyFilters, Coding};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -8,8 +9,10 @@ use std::sync::Arc;
 pub struct Extras {
     /// Where the request goes instead of the route's upstream.
     pub upstream: Option<UpstreamChoice>,
-    /// What becomes of the response's body.
-    pub response_body: Option<ResponseBody>,
+    /// What the response's body passes on its way. Filled in the response phase.
+    pub body_filters: BodyFilters,
+    /// The content coding that the body is to be sent in: see [`crate::Exchange::offer`].
+    pub(crate) coding: Option<Coding>,
     /// What the filters of `_meta` said, by the place of that.
     admitted: Vec<(usize, bool)>,
     /// Notes by the place of the plugin that made them.
@@ -23,21 +26,6 @@ pub enum UpstreamChoice {
     Id(Arc<str>),
     /// One that is written in the plugin's configuration: what [`crate::CompileContext::upstream`] made of it.
     Written(Arc<dyn Any + Send + Sync>),
-}
-
-/// What becomes of a response's body. Asked for in the response phase, by plugins that say so in their definition
-/// (`changes_body`).
-pub enum ResponseBody {
-    /// This takes its place.
-    Replace(Vec<u8>),
-    /// It is held until it is whole, and what the function makes of it takes its place. A longer one is cut off at
-    /// `limit_bytes`, as by APISIX.
-    Transform {
-        /// Bytes of it that are held at most.
-        limit_bytes: usize,
-        /// What is made of it.
-        transform: Box<dyn FnOnce(Vec<u8>) -> Vec<u8>>,
-    },
 }
 
 impl Extras {

@@ -81,6 +81,21 @@ impl Reply {
         Self::text(status, format!("{{\"message\":{message}}}\n"))
     }
 
+    /// The value of the first field called `name` (any case); the type of the body, where no field says it.
+    #[must_use]
+    pub fn header(&self, name: &[u8]) -> Option<&[u8]> {
+        let found = self.headers.iter().find(|(other, _)| other.as_bytes().eq_ignore_ascii_case(name));
+        let default_type =
+            || name.eq_ignore_ascii_case(b"content-type").then(|| self.default_type().as_bytes());
+        found.map(|(_, value)| value.as_slice()).or_else(default_type)
+    }
+
+    /// The type of the body where no field says it: plain text, but for the gateway's own pages.
+    #[must_use]
+    pub fn default_type(&self) -> &'static str {
+        if self.body.is_none() { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" }
+    }
+
     /// The same answer with one more header field.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Vec<u8>>) -> Self {

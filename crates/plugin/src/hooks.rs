@@ -2,7 +2,7 @@
 //!
 //! rewrite -> access -> before-proxy -> (upstream) -> response -> log
 
-use crate::{Exchange, Flow, HeaderEdits};
+use crate::{Exchange, Flow, HeaderEdits, Reply};
 use wire::ResponseHead;
 
 /// Runs first, before the consumer is known: rewriting, authentication.
@@ -35,15 +35,17 @@ pub trait OnLog: Send + Sync {
     fn log(&self, exchange: &Exchange<'_>);
 }
 
-/// The upstream's response head, where an upstream answered.
-#[derive(Debug, Clone, Copy)]
+/// The response as its origin made it.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct UpstreamResponse<'b> {
     /// The head and its bytes; `None` where the gateway itself answers.
     pub head: Option<(&'b ResponseHead, &'b [u8])>,
+    /// The gateway's own answer, where that is it.
+    pub reply: Option<&'b Reply>,
 }
 
 impl<'b> UpstreamResponse<'b> {
-    /// The value of the upstream's first field called `name` (any case), unless `edits` speak of it.
+    /// The value of the first field called `name` (any case) as its origin gave it, unless `edits` speak of it.
     #[must_use]
     pub fn header<'e>(&self, name: &[u8], edits: &'e HeaderEdits) -> Option<&'e [u8]>
     where
@@ -51,7 +53,19 @@ impl<'b> UpstreamResponse<'b> {
     {
         match edits.get(name) {
             Some(edited) => edited,
-            None => self.head.and_then(|(head, bytes)| head.header(bytes, name)),
+            None => match self.reply {
+                Some(reply) => reply.header(name),
+                None => self.head.and_then(|(head, bytes)| head.header(bytes, name)),
+            },
+        }
+    }
+
+    /// The length of the body in bytes, where the origin says it.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        match self.reply {
+            Some(reply) => reply.body.as_ref().map(|body| body.len() as u64),
+            None => self.head.and_then(|(head, _)| head.content_length),
         }
     }
 }

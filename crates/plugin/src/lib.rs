@@ -4,9 +4,11 @@
 //! nobody listens to costs nothing. Plugins see an [`Exchange`] and never a socket.
 
 mod auth;
+mod body;
 mod body_vars;
 mod chain;
 mod client;
+mod coding;
 mod consumer;
 mod def;
 mod exchange;
@@ -30,13 +32,15 @@ mod vars;
 pub mod testkit;
 
 pub use auth::{Authenticator, CompiledCredential};
+pub use body::{BodyFilter, BodyFilters, Held, Replaced};
 pub use body_vars::{BodyLimits, BodyVars};
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
+pub use coding::Coding;
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use def::{ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
-pub use extras::{Extras, ResponseBody, UpstreamChoice};
+pub use extras::{Extras, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume};
 pub use headers::HeaderEdits;
 pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};

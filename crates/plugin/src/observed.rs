@@ -17,7 +17,8 @@ pub struct Remembered<'a> {
     upstream: Option<UpstreamChoice>,
     status: u16,
     vars: Vec<(String, Vec<u8>)>,
-    changes_body: bool,
+    body_filters: usize,
+    offers: bool,
 }
 
 impl<'a> Remembered<'a> {
@@ -34,11 +35,12 @@ impl<'a> Remembered<'a> {
             upstream: extras.and_then(|extras| extras.upstream.clone()),
             status: exchange.status,
             vars: exchange.vars.clone(),
-            changes_body: extras.is_some_and(|extras| extras.response_body.is_some()),
+            body_filters: extras.map_or(0, |extras| extras.body_filters.len()),
+            offers: extras.is_some_and(|extras| extras.coding.is_some()),
         }
     }
 
-    /// Makes the exchange what it was. Of two plugins that change a response's body the observed one's wish is dropped.
+    /// Makes the exchange what it was. Where the observed plugin's coding was better than another's, it stays.
     pub fn restore(self, exchange: &mut Exchange<'a>) {
         exchange.request.path = self.path;
         exchange.client = self.client;
@@ -49,9 +51,8 @@ impl<'a> Remembered<'a> {
         exchange.vars = self.vars;
         if let Some(extras) = &mut exchange.extras {
             extras.upstream = self.upstream;
-            if !self.changes_body {
-                extras.response_body = None;
-            }
+            extras.body_filters.truncate(self.body_filters);
+            extras.coding = extras.coding.take().filter(|_| self.offers);
         }
     }
 }

@@ -200,9 +200,34 @@ pub fn response(chain: &Chain, exchange: &mut Exchange<'_>, status: u16) {
     exchange.status = status;
     for step in &chain.response {
         if step.meta.as_ref().is_none_or(|meta| meta.admits(exchange)) {
-            step.hook.response(exchange, &UpstreamResponse { head: None });
+            step.hook.response(exchange, &UpstreamResponse::default());
         }
     }
+}
+
+/// Runs the response phase on `reply`: the body as it is sent.
+///
+/// # Panics
+/// When a filter fails.
+pub fn reply(chain: &Chain, exchange: &mut Exchange<'_>, reply: &Reply) -> Vec<u8> {
+    exchange.status = reply.status;
+    let made = UpstreamResponse { head: None, reply: Some(reply) };
+    for step in &chain.response {
+        if step.meta.as_ref().is_none_or(|meta| meta.admits(exchange)) {
+            step.hook.response(exchange, &made);
+        }
+    }
+    let filters = exchange.take_body_filters(&made).unwrap_or_default();
+    filters.whole(reply.body.as_deref().unwrap_or_default()).expect("filters do their work")
+}
+
+/// What becomes of `body` after [`response`].
+///
+/// # Panics
+/// When a filter fails.
+pub fn body(exchange: &mut Exchange<'_>, body: &[u8]) -> Vec<u8> {
+    let filters = exchange.take_body_filters(&UpstreamResponse::default()).unwrap_or_default();
+    filters.whole(body).expect("filters do their work")
 }
 
 /// The head lines that `edits` would write.

@@ -18,15 +18,14 @@
 
 use crate::headers::{self, HeaderOps};
 use model::ConfigError;
-use plugin::{CompileContext, Exchange, OnResponse, Plugin, PluginDef, ResponseBody, UpstreamResponse};
+use plugin::{
+    BodyFilter, CompileContext, Exchange, OnResponse, Plugin, PluginDef, Replaced, UpstreamResponse,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// The plugin's entry in the registry.
 pub const DEF: PluginDef = PluginDef::new::<Echo>("echo", 412).on_response().build();
-
-/// Bytes of an upstream's body that are held: what response-rewrite holds by default.
-const BODY_MAX: usize = 64 * 1024 * 1024;
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -80,18 +79,35 @@ impl Plugin for Echo {
 impl OnResponse for Echo {
     fn response(&self, exchange: &mut Exchange<'_>, _: &UpstreamResponse<'_>) {
         let (before, after) = (&self.config.before_body, &self.config.after_body);
-        exchange.extras().response_body = Some(match &self.config.body {
-            Some(body) => ResponseBody::Replace([before.as_str(), body, after].concat().into_bytes()),
-            None => {
-                let (before, after) = (before.clone().into_bytes(), after.clone().into_bytes());
-                let transform = Box::new(move |body: Vec<u8>| [before, body, after].concat());
-                ResponseBody::Transform { limit_bytes: BODY_MAX, transform }
-            }
-        });
+        let filters = &mut exchange.extras().body_filters;
+        match &self.config.body {
+            Some(body) => filters.push(Replaced([before.as_str(), body, after].concat().into_bytes())),
+            None => filters.push(Around { before: before.clone(), after: after.clone() }),
+        }
         HeaderOps::body_changed(&mut exchange.reply_headers);
         for (name, value) in &self.headers {
             exchange.reply_headers.set(name, value);
         }
+    }
+}
+
+/// Puts a text before a body, and one behind it.
+struct Around {
+    before: String,
+    after: String,
+}
+
+impl BodyFilter for Around {
+    fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+        out.extend_from_slice(std::mem::take(&mut self.before).as_bytes());
+        out.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> std::io::Result<()> {
+        out.extend_from_slice(self.before.as_bytes());
+        out.extend_from_slice(self.after.as_bytes());
+        Ok(())
     }
 }
 
@@ -114,11 +130,7 @@ mod tests {
             let bench = Bench::new("GET /");
             let mut exchange = bench.exchange();
             testkit::response(&chain, &mut exchange, 200);
-            let body = match exchange.extras().response_body.take().expect("a body") {
-                ResponseBody::Replace(body) => body,
-                ResponseBody::Transform { transform, .. } => transform(b"old".to_vec()),
-            };
-            assert_eq!(body, expected.as_bytes(), "{config}");
+            assert_eq!(testkit::body(&mut exchange, b"old"), expected.as_bytes(), "{config}");
             assert_eq!(testkit::lines(&exchange.reply_headers).is_empty(), config.get("headers").is_none());
         }
         assert!(testkit::chain(&registry, &json!({"echo": {}})).is_err());

@@ -6,6 +6,7 @@ use plugin::PluginDef;
 
 mod amount;
 mod auth;
+mod compression;
 mod headers;
 mod limit_key;
 mod random;
@@ -13,12 +14,14 @@ mod redis_policy;
 mod text;
 
 pub mod basic_auth;
+pub mod brotli;
 pub mod consumer_restriction;
 pub mod cors;
 pub mod csrf;
 pub mod echo;
 pub mod example_plugin;
 pub mod fault_injection;
+pub mod gzip;
 pub mod hmac_auth;
 pub mod ip_restriction;
 pub mod jwt_auth;
@@ -41,12 +44,14 @@ pub mod uri_blocker;
 /// All plugins, in alphabetical order.
 pub const ALL: &[&PluginDef] = &[
     &basic_auth::DEF,
+    &brotli::DEF,
     &consumer_restriction::DEF,
     &cors::DEF,
     &csrf::DEF,
     &echo::DEF,
     &example_plugin::DEF,
     &fault_injection::DEF,
+    &gzip::DEF,
     &hmac_auth::DEF,
     &ip_restriction::DEF,
     &jwt_auth::DEF,

@@ -27,7 +27,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::ConfigError;
 use model::var::{BodyNeed, Template};
-use plugin::{CompileContext, Exchange, OnResponse, Plugin, PluginDef, ResponseBody, UpstreamResponse};
+use plugin::{CompileContext, Exchange, Held, OnResponse, Plugin, PluginDef, Replaced, UpstreamResponse};
 use router::Expr;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -174,19 +174,18 @@ impl OnResponse for ResponseRewrite {
 
 impl ResponseRewrite {
     fn change_body(&self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) {
-        let change = match &self.body {
-            Some(body) => ResponseBody::Replace(body.clone()),
+        match &self.body {
+            Some(body) => exchange.extras().body_filters.push(Replaced(body.clone())),
             None => {
                 if response.header(b"content-encoding", &exchange.reply_headers).is_some() {
                     tracing::error!("response-rewrite: filters leave compressed bodies as they are");
                     return;
                 }
                 let (filters, limit_bytes) = (Arc::clone(&self.filters), self.limit_bytes);
-                let transform = Box::new(move |body| filters.iter().fold(body, |body, f| f.apply(body)));
-                ResponseBody::Transform { limit_bytes, transform }
+                let transform = move |body| filters.iter().fold(body, |body, f| f.apply(body));
+                exchange.extras().body_filters.push(Held::new(limit_bytes, transform));
             }
-        };
-        exchange.extras().response_body = Some(change);
+        }
         HeaderOps::body_changed(&mut exchange.reply_headers);
     }
 }
@@ -293,11 +292,7 @@ mod tests {
         let bench = Bench::new("GET /");
         let mut exchange = bench.exchange();
         testkit::response(&chain, &mut exchange, status);
-        let body = match exchange.extras().response_body.take() {
-            None => b"hello hello".to_vec(),
-            Some(ResponseBody::Replace(body)) => body,
-            Some(ResponseBody::Transform { transform, .. }) => transform(b"hello hello".to_vec()),
-        };
+        let body = testkit::body(&mut exchange, b"hello hello");
         (
             exchange.status,
             testkit::lines(&exchange.reply_headers),

@@ -17,10 +17,10 @@ use plugin::{Exchange, ResponseSource, UpstreamResponse};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
-use wire::http1::{BodyDecoder, chunk_head};
+use wire::http1::{BodyDecoder, BodyError, chunk_head};
 use wire::{BodyEvent, BodyLength, Method, ResponseError};
 
 /// How a response was passed on.
@@ -140,7 +140,7 @@ impl Ends<'_, '_, '_> {
 
     /// Whether the client has closed its connection. Bytes that wait there are the next request; then there is nothing
     /// to watch for.
-    fn client_left(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+    fn client_left(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else { return false };
         match watch.poll_left(cx) {
             Poll::Pending => false,
@@ -185,10 +185,10 @@ impl Ends<'_, '_, '_> {
         exchange.status = response.status;
         exchange.upstream.status = response.status;
         exchange.source = ResponseSource::Upstream;
-        let hooks = UpstreamResponse { head: Some((response, &buffer[..response.length])) };
-        respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, hooks);
-        if let Some(change) = rewritten::change(exchange).filter(|_| response.status != 101) {
-            return Box::pin(self.deliver_changed(buffer, filled, job, change, body_done)).await;
+        let made = UpstreamResponse { head: Some((response, &buffer[..response.length])), reply: None };
+        respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
+        if let Some(filters) = exchange.take_body_filters(&made).filter(|_| response.status != 101) {
+            return Box::pin(self.deliver_filtered(buffer, filled, job, filters, body_done)).await;
         }
         let client_keeps = framing != Framing::Close
             && response.status != 101
@@ -300,12 +300,7 @@ impl BodyFlow {
     ) -> bool {
         match self.pump(ends, buffer, head, exchange).await {
             Ok(()) => true,
-            Err(error) => {
-                let client = exchange.client.addr;
-                tracing::info!(%client, upstream = exchange.upstream.addr(), "{:?}: {}", error.side, error.reason);
-                exchange.upstream.broke_off = error.side == Side::Upstream;
-                false
-            }
+            Err(error) => rewritten::cut_off(exchange, &error).complete,
         }
     }
 
@@ -342,13 +337,7 @@ impl BodyFlow {
     }
 
     /// Decodes what has been read. Bytes that pass through unchanged are given back, framed ones go to `out`.
-    pub(super) fn take<'b>(
-        &mut self,
-        read: &'b [u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(&'b [u8], bool), ProxyError> {
-        let broken =
-            |error: wire::http1::BodyError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
+    fn take<'b>(&mut self, read: &'b [u8], out: &mut Vec<u8>) -> Result<(&'b [u8], bool), ProxyError> {
         if self.framing == Framing::None {
             return Ok((&[], true));
         }
@@ -388,29 +377,77 @@ impl BodyFlow {
         }
     }
 
-    /// Reads more. The end of the connection is the end of a body that says so.
+    /// Decodes what has been read and gives out each piece of the body, and at last its trailer section; whether the body
+    /// is over.
+    pub(super) fn each(
+        &mut self,
+        read: &[u8],
+        trailers: &mut Vec<u8>,
+        mut piece: impl FnMut(&[u8]) -> Result<(), ProxyError>,
+    ) -> Result<bool, ProxyError> {
+        loop {
+            let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
+            self.start += used;
+            match event {
+                BodyEvent::Data(data) => piece(data)?,
+                BodyEvent::Trailers(lines) => {
+                    trailers.extend_from_slice(lines);
+                    return Ok(true);
+                }
+                BodyEvent::End => return Ok(true),
+                BodyEvent::NeedMore => return Ok(false),
+            }
+        }
+    }
+
+    /// Reads more.
     pub(super) async fn refill(
         &mut self,
         ends: &mut Ends<'_, '_, '_>,
         buffer: &mut [u8],
     ) -> Result<(), ProxyError> {
+        ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
+        poll_fn(|cx| self.poll_refill(ends, buffer, cx)).await
+    }
+
+    /// Reads what there is to read without waiting; whether there was something.
+    pub(super) async fn refill_now(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        buffer: &mut [u8],
+    ) -> Result<bool, ProxyError> {
+        ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
+        poll_fn(|cx| match self.poll_refill(ends, buffer, cx) {
+            Poll::Pending => Poll::Ready(Ok(false)),
+            Poll::Ready(read) => Poll::Ready(read.map(|()| true)),
+        })
+        .await
+    }
+
+    /// Reads more. The end of the connection is the end of a body that says so.
+    fn poll_refill(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        buffer: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), ProxyError>> {
         buffer.copy_within(self.start..self.filled, 0);
         self.filled -= self.start;
         self.start = 0;
-        ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
-        let mut reading = pin!(io::read(ends.upstream, &mut buffer[self.filled..], ends.timer));
+        let reading = pin!(io::read(ends.upstream, &mut buffer[self.filled..], ends.timer));
         // A call that streams may be silent for long: who takes it back is not to wait for its next piece.
-        let read = poll_fn(|cx| match reading.as_mut().poll(cx) {
-            Poll::Pending if ends.client.is_reset(cx) => Poll::Ready(None),
-            polled => polled.map(Some),
-        });
-        let count = match read.await {
-            Some(read) => read.map_err(|error| ProxyError::io(Side::Upstream, &error))?,
-            None => {
+        let read = match reading.poll(cx) {
+            Poll::Pending if ends.client.is_reset(cx) => {
                 let gone = "client gave up the request while its response was under way";
-                return Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone));
+                return Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)));
             }
+            polled => ready!(polled),
         };
+        Poll::Ready(self.took(read.map_err(|error| ProxyError::io(Side::Upstream, &error))?))
+    }
+
+    /// Takes note of what was read.
+    fn took(&mut self, count: usize) -> Result<(), ProxyError> {
         if count > 0 {
             self.filled += count;
             return Ok(());
@@ -422,4 +459,8 @@ impl BodyFlow {
         let early = "upstream closed before its response was complete";
         Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early))
     }
+}
+
+fn broken(error: BodyError) -> ProxyError {
+    ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0)
 }

@@ -104,7 +104,7 @@ async fn send(
 ) -> After {
     let settled = respond::settle(link, body, exchange).await;
     exchange.status = answer.status;
-    let hooks = UpstreamResponse { head: None };
+    let hooks = UpstreamResponse::default();
     respond::run_hooks(link.worker, message.snapshot, Some(&route.chain), exchange, hooks);
     let keep_alive = settled && respond::keeps_alive(link.worker, link.config, exchange);
     respond::write_file_head(link, exchange, answer, keep_alive, message.out);

@@ -2,7 +2,7 @@
 
 use super::body::RequestBody;
 use super::request_head::is_nominated;
-use super::{After, begin, finish, phases, rewritten};
+use super::{After, begin, finish, phases};
 use crate::buffers::Scratch;
 use crate::config::EngineConfig;
 use crate::connection::Link;
@@ -171,14 +171,15 @@ pub(super) async fn reply(
     let settled = settle(link, body, exchange).await;
     exchange.status = reply.status;
     let chain = route.map(|route| &route.chain);
-    run_hooks(link.worker, message.snapshot, chain, exchange, UpstreamResponse { head: None });
+    let made = UpstreamResponse { head: None, reply: Some(reply) };
+    run_hooks(link.worker, message.snapshot, chain, exchange, made);
     // As in nginx: who sends what can't be understood is not listened to any further.
     let bad = reply.status == 400 && reply.body.is_none();
     let keep_alive = settled && !bad && keeps_alive(link.worker, link.config, exchange);
     let page = reply.body.is_none().then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
-    let other = rewritten::change(exchange).map(|change| rewritten::changed(change, Cow::Borrowed(content)));
-    let content = other.as_deref().unwrap_or(content);
+    let filtered = exchange.take_body_filters(&made).and_then(|filters| filters.whole(content).ok());
+    let content = filtered.as_deref().unwrap_or(content);
     write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);
     let head_len = message.out.len();
     if exchange.request.view.head.facts.method != Method::Head {
@@ -271,8 +272,7 @@ fn write_reply_head(
         }
     };
     if !reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
-        let page = reply.body.is_none();
-        line("Content-Type", if page { b"text/html; charset=utf-8" } else { b"text/plain; charset=utf-8" });
+        line("Content-Type", reply.default_type().as_bytes());
     }
     for (name, value) in &reply.headers {
         line(name, value);

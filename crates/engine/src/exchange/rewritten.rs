@@ -1,96 +1,177 @@
-//! A response whose body a plugin puts another one in place of, or makes something else of. Bodies stream; these few are
-//! held, up to the limit that the plugin named.
+//! A response whose body passes filters of plugins on its way. Its length is known only when it ends: where that is before
+//! anything of it was sent, the head says it, and otherwise the body goes in chunks.
 
 use super::download::{BodyFlow, Delivery, Ends};
 use super::relay::Job;
 use super::respond::{self, Framing};
-use crate::error::ProxyError;
+use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use plugin::{Exchange, ResponseBody};
-use std::borrow::Cow;
+use plugin::{BodyFilters, Exchange};
 use std::cell::Cell;
-use wire::Method;
-use wire::http1::BodyDecoder;
+use wire::http1::{BodyDecoder, chunk_head};
+
+/// What is made of a body under way.
+struct Output {
+    filters: BodyFilters,
+    /// What came out and is not sent yet.
+    made: Vec<u8>,
+    /// The lines of the trailer section; empty without one.
+    trailers: Vec<u8>,
+    /// `None` until the head is sent.
+    framing: Option<Framing>,
+}
 
 impl Ends<'_, '_, '_> {
-    /// Takes in as much of the upstream's body as is needed, and sends head and new body. An error means that the client
-    /// has been sent nothing. `buffer[..filled]` begins with the response's head.
-    pub(super) async fn deliver_changed(
+    /// Sends head and body, as `filters` make it. An error means that the client has been sent nothing.
+    /// `buffer[..filled]` begins with the response's head.
+    pub(super) async fn deliver_filtered(
         &mut self,
         buffer: &mut [u8],
         filled: usize,
         job: &mut Job<'_, '_, '_>,
-        change: ResponseBody,
+        filters: BodyFilters,
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
-        let Job { message, exchange, timeouts, .. } = job;
-        let response = &*message.response;
-        let head = buffer[..response.length].to_vec();
+        let response = &*job.message.response;
         let mut flow = BodyFlow {
             decoder: BodyDecoder::new(response.body),
             framing: Framing::Close,
             start: response.length,
             filled,
-            read_timeout: timeouts.read,
+            read_timeout: job.timeouts.read,
         };
-        let mut held = Vec::new();
-        let limit_bytes = match &change {
-            // What has come with the head is enough to tell whether the connection can be used again.
-            ResponseBody::Replace(_) => 0,
-            ResponseBody::Transform { limit_bytes, .. } => *limit_bytes,
-        };
+        let head = buffer[..response.length].to_vec();
+        let mut output = Output { filters, made: Vec::new(), trailers: Vec::new(), framing: None };
+        let mut client_keeps =
+            body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
         let ended = loop {
-            let (_, ended) = flow.take(&buffer[..flow.filled], &mut held)?;
-            if ended || held.len() >= limit_bytes {
-                break ended;
+            let over = output.take(&mut flow, buffer)?;
+            let last = over || !output.filters.want_more();
+            let at_hand = !last && flow.refill_now(self, buffer).await?;
+            output.release(last, at_hand)?;
+            if output.framing.is_none() && (last || !output.made.is_empty()) {
+                let framing = framing(job.exchange, last, output.made.len());
+                client_keeps &= framing != Framing::Close;
+                output.framing = Some(framing);
+                self.write_head(job, &head, framing, client_keeps);
             }
-            flow.refill(self, buffer).await?;
+            let sent = match output.framing {
+                Some(framing) => self.send_made(job, &mut output, framing, last).await,
+                None => Ok(()),
+            };
+            let read = match sent {
+                Ok(()) if last => break over,
+                Ok(()) if at_hand => Ok(()),
+                Ok(()) => flow.refill(self, buffer).await,
+                Err(error) => Err(error),
+            };
+            match read {
+                Err(error) if output.framing.is_some() => return Ok(cut_off(job.exchange, &error)),
+                read => read?,
+            }
         };
-        held.truncate(limit_bytes);
-        let body = changed(change, Cow::Owned(held));
-        let bodiless =
-            exchange.request.view.head.facts.method == Method::Head || matches!(exchange.status, 204 | 304);
-        let framing = if bodiless {
-            exchange.reply_headers.remove("Content-Length");
-            Framing::None
-        } else {
-            exchange.reply_headers.set_number("Content-Length", body.len() as u64);
-            Framing::Exact(body.len() as u64)
-        };
-        let client_keeps = body_done.get() && respond::keeps_alive(self.worker, self.config, exchange);
+        let upstream_reusable = job.message.response.keep_alive && ended && flow.start == flow.filled;
+        Ok(Delivery { complete: true, client_keeps, upstream_reusable })
+    }
+
+    fn write_head(&self, job: &mut Job<'_, '_, '_>, head: &[u8], framing: Framing, client_keeps: bool) {
+        let Job { message, exchange, .. } = job;
+        match framing {
+            Framing::Exact(length) => exchange.reply_headers.set_number("Content-Length", length),
+            _ => exchange.reply_headers.remove("Content-Length"),
+        }
+        let response = &*message.response;
         respond::write_relayed_head(
             self.worker,
             exchange,
             response,
-            &head,
+            head,
             framing,
             client_keeps,
             message.out,
         );
-        let head_len = message.out.len();
-        if !bodiless {
-            message.out.extend_from_slice(&body);
-        }
+    }
+
+    /// Sends what was made, and the head before it where that is still to be sent.
+    async fn send_made(
+        &mut self,
+        job: &mut Job<'_, '_, '_>,
+        output: &mut Output,
+        framing: Framing,
+        last: bool,
+    ) -> Result<(), ProxyError> {
+        let Job { message, exchange, .. } = job;
+        let head_len = message.out.len() as u64;
+        output.frame(framing, last, message.out);
         self.timer.arm(self.worker.clock.deadline_ms(self.config.client.send_timeout));
-        if io::write_all(self.client, message.out, self.timer).await.is_err() {
-            return Ok(Delivery::CUT);
+        let sent = io::write_all(self.client, message.out, self.timer).await;
+        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        exchange.timing.sent_bytes += message.out.len() as u64;
+        exchange.timing.sent_body_bytes += message.out.len() as u64 - head_len;
+        message.out.clear();
+        Ok(())
+    }
+}
+
+impl Output {
+    /// Sends what has been read through the filters; whether the upstream's body is over.
+    fn take(&mut self, flow: &mut BodyFlow, buffer: &[u8]) -> Result<bool, ProxyError> {
+        let Self { filters, made, trailers, .. } = self;
+        let read = &buffer[..flow.filled];
+        flow.each(read, trailers, |piece| filters.write(piece, made).map_err(|error| refused(&error)))
+    }
+
+    /// Lets the filters go of what they hold: of all when the body is over, and of what they can where nothing more is
+    /// at hand.
+    fn release(&mut self, last: bool, at_hand: bool) -> Result<(), ProxyError> {
+        match (last, at_hand) {
+            (true, _) => self.filters.finish(&mut self.made),
+            (false, true) => Ok(()),
+            (false, false) => self.filters.flush(&mut self.made),
         }
-        exchange.timing.sent_bytes = message.out.len() as u64;
-        exchange.timing.sent_body_bytes = (message.out.len() - head_len) as u64;
-        let upstream_reusable = response.keep_alive && ended && flow.start == flow.filled;
-        Ok(Delivery { complete: true, client_keeps, upstream_reusable })
+        .map_err(|error| refused(&error))
+    }
+
+    /// Moves what was made to `out`, framed.
+    fn frame(&mut self, framing: Framing, last: bool, out: &mut Vec<u8>) {
+        match framing {
+            Framing::None => self.made.clear(),
+            Framing::Exact(_) | Framing::Close => out.append(&mut self.made),
+            Framing::Chunked => {
+                if !self.made.is_empty() {
+                    chunk_head(out, self.made.len());
+                    out.append(&mut self.made);
+                    out.extend_from_slice(b"\r\n");
+                }
+                if last {
+                    out.extend_from_slice(b"0\r\n");
+                    out.append(&mut self.trailers);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
     }
 }
 
-/// What plugins want to be done with the response's body.
-pub(super) fn change(exchange: &mut Exchange<'_>) -> Option<ResponseBody> {
-    exchange.extras.as_mut()?.response_body.take()
+/// How a body goes to the client of which `length` bytes are made, and no more will be if these are the `last`.
+fn framing(exchange: &Exchange<'_>, last: bool, length: usize) -> Framing {
+    match last {
+        _ if exchange.is_bodiless() => Framing::None,
+        true => Framing::Exact(length as u64),
+        false if exchange.request.view.head.facts.http11 => Framing::Chunked,
+        false => Framing::Close,
+    }
 }
 
-/// What becomes of `body`.
-pub(super) fn changed(change: ResponseBody, body: Cow<'_, [u8]>) -> Vec<u8> {
-    match change {
-        ResponseBody::Replace(body) => body,
-        ResponseBody::Transform { transform, .. } => transform(body.into_owned()),
-    }
+fn refused(error: &std::io::Error) -> ProxyError {
+    tracing::error!(%error, "a plugin can't go on with a response's body");
+    ProxyError::new(Side::Upstream, ErrorKind::Protocol, "a response's body could not be changed")
+}
+
+/// Notes why a response broke off that had begun.
+pub(super) fn cut_off(exchange: &mut Exchange<'_>, error: &ProxyError) -> Delivery {
+    let client = exchange.client.addr;
+    tracing::info!(%client, upstream = exchange.upstream.addr(), "{:?}: {}", error.side, error.reason);
+    exchange.upstream.broke_off = error.side == Side::Upstream;
+    Delivery::CUT
 }

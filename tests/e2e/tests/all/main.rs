@@ -8,6 +8,7 @@ mod bodies;
 mod body_filters;
 mod centre;
 mod centre_crashes;
+mod compressed;
 mod connections;
 mod counting;
 mod declarative;
