@@ -15,9 +15,9 @@ use crate::upstream::{Resolver, Upstreams};
 use files::{Files, Variants};
 use plugin::Client;
 use snapshot::{Reader, Snapshot};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::WorkerToken;
@@ -78,6 +78,10 @@ pub(crate) struct Worker {
     pub(crate) draining: Cell<bool>,
     /// Open client connections.
     pub(crate) open: Cell<usize>,
+    /// Errands under way: see `exchange/background.rs`.
+    pub(crate) errands: Cell<usize>,
+    /// Itself, for tasks that outlive who starts them.
+    this: OnceCell<Weak<Self>>,
     serial: Cell<u64>,
     snapshot: RefCell<(Reader, Current)>,
 }
@@ -112,9 +116,16 @@ impl Worker {
             context,
             draining: Cell::new(false),
             open: Cell::new(0),
+            errands: Cell::new(0),
+            this: OnceCell::new(),
             serial: Cell::new(0),
             snapshot: RefCell::new((reader, current)),
         })
+    }
+
+    /// The worker, for a task that outlives who starts it; `None` once it ends.
+    pub(crate) fn this(&self) -> Option<Rc<Self>> {
+        self.this.get()?.upgrade()
     }
 
     /// The configuration in force, to be kept for a whole exchange.
@@ -196,6 +207,7 @@ async fn serve(start: Start) -> io::Result<()> {
     let worker = Worker::new(&config, context, resolver, variants, sleeps)
         .ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new(worker);
+    let _ = worker.this.set(Rc::downgrade(&worker));
     let mut accepting = Accepting::default();
     accepting.begin(&worker, listeners)?;
     let mut ends_at_ms = None;

@@ -106,6 +106,15 @@ fn unusable(path: &std::path::Path) -> String {
     format!("apisix.ssl.ssl_trusted_certificate: {} can't be read", path.display())
 }
 
+/// The zones that responses are kept in.
+pub fn zones(settings: &Settings, launch: &Launch) -> cache::Zones {
+    let mut specs = settings.proxy_cache.clone();
+    for disk in specs.zones.iter_mut().filter_map(|zone| zone.disk.as_mut()) {
+        disk.path = launch.resolve(&disk.path);
+    }
+    cache::Zones::new(specs)
+}
+
 /// How the data plane understands a request: what explaining one needs to know.
 pub fn explain(settings: &Settings) -> admin::control::Setting {
     let proxy = &settings.proxy;

@@ -47,7 +47,12 @@ impl Plan {
         let registry = match before {
             Some(before) if before.plugins == plugins => Arc::clone(&before.registry),
             Some(before) => Arc::new(registry(settings)?.succeeding(&before.registry)),
-            None => Arc::new(registry(settings)?),
+            None => {
+                let registry = registry(settings)?;
+                // As long as the process lives: a changed zone waits for a restart.
+                registry.shared.insert(Arc::new(assemble::zones(settings, launch)));
+                Arc::new(registry)
+            }
         };
         let access_log_config = assemble::access_log(settings, launch);
         let kept = before.filter(|before| before.access_log_config == access_log_config);

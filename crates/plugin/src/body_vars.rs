@@ -20,10 +20,23 @@ pub struct BodyLimits {
 pub struct BodyVars {
     /// `None` where it was not read, because nobody asks about such a body or because it is too long.
     bytes: Option<Vec<u8>>,
+    /// What was not read is longer than this.
+    longer_than: usize,
     content_type: String,
     limits: BodyLimits,
     fields: OnceCell<Option<Value>>,
     operation: OnceCell<Option<Operation>>,
+}
+
+/// A request's body for a plugin that wants all of it: see [`crate::Flow::Body`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WholeBody<'b> {
+    /// It has to be asked for.
+    Unread,
+    /// It has more bytes than the plugin can do with.
+    TooLong,
+    /// All of it.
+    Whole(&'b [u8]),
 }
 
 /// What a body is made of.
@@ -51,6 +64,28 @@ impl BodyVars {
             content_type: String::from_utf8_lossy(content_type.unwrap_or_default()).into_owned(),
             limits,
             ..Self::default()
+        }
+    }
+
+    /// Whether a body of this type is an encoded form.
+    #[must_use]
+    pub fn is_form(content_type: &[u8]) -> bool {
+        std::str::from_utf8(content_type).is_ok_and(|text| Kind::of(text) == Kind::Form)
+    }
+
+    /// The same; a body that was not read has more than `length_bytes`.
+    #[must_use]
+    pub fn longer_than(self, length_bytes: usize) -> Self {
+        Self { longer_than: length_bytes, ..self }
+    }
+
+    /// The body for a plugin that can do with at most `limit_bytes` of it.
+    pub(crate) fn whole(&self, limit_bytes: usize) -> WholeBody<'_> {
+        match &self.bytes {
+            Some(bytes) if bytes.len() <= limit_bytes => WholeBody::Whole(bytes),
+            Some(_) => WholeBody::TooLong,
+            None if self.longer_than >= limit_bytes => WholeBody::TooLong,
+            None => WholeBody::Unread,
         }
     }
 

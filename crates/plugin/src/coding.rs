@@ -72,6 +72,11 @@ impl Exchange<'_> {
         }
     }
 
+    /// Takes back what was said of a body that could not be sent after all: another answer is made instead.
+    pub fn forget_coding(&mut self) {
+        ["Content-Encoding", "ETag"].iter().for_each(|name| self.reply_headers.remove(name));
+    }
+
     /// Whether the client gets a body at all with a response of this status.
     #[must_use]
     pub fn is_bodiless(&self) -> bool {

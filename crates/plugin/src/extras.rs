@@ -1,6 +1,6 @@
 //! What few exchanges need, kept out of the way of all others.
 
-use crate::{BodyFilters, Coding};
+use crate::{BodyFilters, Coding, Keeper, KeptResponse};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -9,6 +9,10 @@ use std::sync::Arc;
 pub struct Extras {
     /// Where the request goes instead of the route's upstream.
     pub upstream: Option<UpstreamChoice>,
+    /// The response to be sent instead of asking an upstream.
+    pub kept: Option<KeptResponse>,
+    /// Who is told what the upstream answers.
+    pub keeper: Option<Box<dyn Keeper>>,
     /// What the response's body passes on its way. Filled in the response phase.
     pub body_filters: BodyFilters,
     /// The content coding that the body is to be sent in: see [`crate::Exchange::offer`].

@@ -11,6 +11,9 @@ pub enum Flow {
     Next,
     /// The gateway answers with this; no further hook of this phase runs and no upstream is asked.
     Reply(Box<Reply>),
+    /// The hook wants the request's whole body, if that has at most so many bytes, and runs again when it is there:
+    /// [`crate::Request::whole_body`] says then what came of it. Nothing is sent to the upstream before.
+    Body(usize),
     /// The exchange waits for a future; its result then decides. The one place where a hook may allocate a future:
     /// hooks that need not wait don't pay for it.
     Wait(Pin<Box<dyn Future<Output = Resume>>>),
@@ -35,6 +38,7 @@ impl std::fmt::Debug for Flow {
         match self {
             Self::Next => f.write_str("Next"),
             Self::Reply(reply) => f.debug_tuple("Reply").field(reply).finish(),
+            Self::Body(limit_bytes) => f.debug_tuple("Body").field(limit_bytes).finish(),
             Self::Wait(_) => f.write_str("Wait"),
         }
     }

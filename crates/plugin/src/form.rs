@@ -45,7 +45,8 @@ pub(crate) fn field<'f>(form: &'f [u8], name: &[u8]) -> Option<Cow<'f, [u8]>> {
 }
 
 /// All fields of an encoded form; one that stands several times is a list.
-pub(crate) fn fields(form: &[u8]) -> Value {
+#[must_use]
+pub fn fields(form: &[u8]) -> Value {
     let mut all = Map::new();
     for (name, value) in pairs(form) {
         add(&mut all, text(&decode(name)), text(&decode(value)));

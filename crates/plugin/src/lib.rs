@@ -18,6 +18,7 @@ mod form;
 mod graphql;
 mod headers;
 mod hooks;
+mod kept;
 mod log_source;
 mod meta;
 mod observed;
@@ -33,7 +34,7 @@ pub mod testkit;
 
 pub use auth::{Authenticator, CompiledCredential};
 pub use body::{BodyFilter, BodyFilters, Held, Replaced};
-pub use body_vars::{BodyLimits, BodyVars};
+pub use body_vars::{BodyLimits, BodyVars, WholeBody};
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
 pub use coding::Coding;
@@ -42,8 +43,10 @@ pub use def::{ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, sc
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extras::{Extras, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume};
+pub use form::fields as form_fields;
 pub use headers::HeaderEdits;
 pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};
+pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use meta::Meta;
 pub use observed::Remembered;
 pub use path_rules::PathRules;

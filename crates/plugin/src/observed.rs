@@ -19,6 +19,7 @@ pub struct Remembered<'a> {
     vars: Vec<(String, Vec<u8>)>,
     body_filters: usize,
     offers: bool,
+    keeps: bool,
 }
 
 impl<'a> Remembered<'a> {
@@ -37,6 +38,7 @@ impl<'a> Remembered<'a> {
             vars: exchange.vars.clone(),
             body_filters: extras.map_or(0, |extras| extras.body_filters.len()),
             offers: extras.is_some_and(|extras| extras.coding.is_some()),
+            keeps: extras.is_some_and(|extras| extras.kept.is_some() || extras.keeper.is_some()),
         }
     }
 
@@ -53,6 +55,9 @@ impl<'a> Remembered<'a> {
             extras.upstream = self.upstream;
             extras.body_filters.truncate(self.body_filters);
             extras.coding = extras.coding.take().filter(|_| self.offers);
+            if !self.keeps {
+                (extras.kept, extras.keeper) = (None, None);
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The request as plugins see it: the client's head, and what plugins changed in it.
 
-use crate::{BodyVars, HeaderEdits};
+use crate::{BodyVars, HeaderEdits, WholeBody};
 use std::borrow::Cow;
-use wire::{Known, RequestView};
+use std::sync::Arc;
+use wire::{BodyLength, Known, RequestView};
 
 /// The client's request. The head itself is never changed: edits are kept beside it and applied when the upstream's
 /// head is written.
@@ -33,6 +34,8 @@ pub struct RequestEdits {
     pub target: Option<Vec<u8>>,
     /// The `Host` towards the upstream; stands above `pass_host`.
     pub host: Option<Vec<u8>>,
+    /// The body towards the upstream. Only in place of one that was read ahead: see [`Request::whole_body`].
+    pub body: Option<Arc<[u8]>>,
     /// The query that later plugins see, see [`Request::set_query`].
     query: Option<Vec<u8>>,
 }
@@ -133,6 +136,21 @@ impl<'a> Request<'a> {
             line.split(|byte| *byte == b';')
                 .find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
         })
+    }
+
+    /// The body, as the upstream is to get it, where that has at most `limit_bytes`. A hook that gets to know here that it
+    /// is unread answers with [`crate::Flow::Body`], and runs again.
+    #[must_use]
+    pub fn whole_body(&self, limit_bytes: usize) -> WholeBody<'_> {
+        if let Some(body) = self.edits.as_ref().and_then(|edits| edits.body.as_ref()) {
+            return if body.len() <= limit_bytes { WholeBody::Whole(body) } else { WholeBody::TooLong };
+        }
+        match (self.view.head.facts.body, &self.body) {
+            (BodyLength::None, _) => WholeBody::Whole(b""),
+            (BodyLength::Exact(length), _) if length > limit_bytes as u64 => WholeBody::TooLong,
+            (_, Some(read)) => read.whole(limit_bytes),
+            _ => WholeBody::Unread,
+        }
     }
 
     /// The edits, made now if there are none.

@@ -1,8 +1,9 @@
 //! What a plugin's tests need: an exchange made from the text of a request.
 
 use crate::{
-    Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway, HeaderEdits, Identity,
-    Parent, Registry, Reply, Request, RouteInfo, Sleeper, Step, Surroundings, UpstreamResponse,
+    BodyLimits, BodyVars, Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway,
+    HeaderEdits, Identity, Parent, Registry, Reply, Request, RouteInfo, Sleeper, Step, Surroundings,
+    UpstreamResponse,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
@@ -26,6 +27,7 @@ pub struct Bench {
     gateway: Gateway,
     worker: WorkerToken,
     route: RouteInfo,
+    body: Option<Vec<u8>>,
     /// Who may be behind the request.
     pub consumers: Consumers,
     /// What hooks let pass; no time passes in tests.
@@ -79,6 +81,7 @@ impl Bench {
             gateway: Gateway { hostname: "gateway".to_owned(), pid: 1, seed: 1 },
             worker: WorkerToken::claim().expect("fewer tests than tokens"),
             route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
+            body: None,
             consumers: Consumers::default(),
             slept: Slept::default(),
         }
@@ -92,6 +95,13 @@ impl Bench {
     pub fn from_ip(mut self, ip: &str) -> Self {
         let ip = ip.parse().expect("an IP address");
         self.client = Client::new(SocketAddr::new(ip, 40_000), self.client.local, 1);
+        self
+    }
+
+    /// The same bench, with a request's body that was read ahead. The head has to announce it.
+    #[must_use]
+    pub fn with_body(mut self, body: &str) -> Self {
+        self.body = Some(body.as_bytes().to_vec());
         self
     }
 
@@ -111,13 +121,17 @@ impl Bench {
         let view = RequestView { head: &self.head, bytes: &self.bytes };
         let path = normalise_path(self.head.path.get(&self.bytes)).expect("a valid path");
         let host = host_of(self.head.authority.get(&self.bytes)).unwrap_or_default().to_ascii_lowercase();
+        let mut request = Request::new(view, path, Cow::Owned(host));
+        request.body = self.body.clone().map(|body| {
+            let content_type = request.header(b"content-type");
+            Box::new(BodyVars::new(content_type, Some(body), BodyLimits::default()))
+        });
         let surroundings = Surroundings {
             gateway: &self.gateway,
             worker: &self.worker,
             sleeper: &self.slept,
             consumers: &self.consumers,
         };
-        let request = Request::new(view, path, Cow::Owned(host));
         let mut exchange = Exchange::new(request, ClientView::Connected(&self.client), surroundings);
         exchange.route = Some(&self.route);
         exchange.matched_uri = "/*";

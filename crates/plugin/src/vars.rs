@@ -1,6 +1,8 @@
 //! The values of variables, read from an exchange.
 
 use crate::{Exchange, form};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use model::var::{SslVar, Var, VarSource};
 use router::{RequestFacts, uri_param};
 use serde_json::Value;
@@ -85,12 +87,25 @@ impl VarSource for Exchange<'_> {
     }
 }
 
+/// Who the client says it is in basic authentication, right or wrong.
+fn basic_user(authorization: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, claim) = authorization.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let mut user = STANDARD.decode(claim.trim_ascii()).ok()?;
+    let colon = user.iter().position(|byte| *byte == b':')?;
+    user.truncate(colon);
+    Some(user)
+}
+
 impl Exchange<'_> {
     /// Variables that are known from the start: the request's, the connection's, the process's.
     fn request_var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
         let request = &self.request;
         match var {
             Var::RemoteAddr => text(&self.client.ip_text),
+            Var::RemoteUser => basic_user(request.header(b"authorization")?).map(Cow::Owned),
             Var::RemotePort => Some(number(u64::from(self.client.addr.port()))),
             Var::ServerAddr => Some(Cow::Owned(self.client.local.ip().to_string().into_bytes())),
             Var::ServerPort => Some(number(u64::from(self.client.local.port()))),

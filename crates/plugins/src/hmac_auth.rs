@@ -17,15 +17,16 @@
 //! In the consumer: `{"hmac-auth": {"key_id": "jack", "secret_key": "a-long-secret"}}`.
 //!
 //! ## Differences from APISIX
-//! - `validate_request_body` is refused for now: a plugin doesn't see bodies.
 //! - A credential with `_meta.disable` lets nobody in.
 
 use crate::auth::{self, Door};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::ConfigError;
-use plugin::{Authenticator, CompileContext, Exchange, Flow, Identity, OnRewrite, Plugin, PluginDef};
-use ring::hmac;
+use plugin::{
+    Authenticator, CompileContext, Exchange, Flow, Identity, OnRewrite, Plugin, PluginDef, Reply, WholeBody,
+};
+use ring::{digest, hmac};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub const DEF: PluginDef = PluginDef::new::<HmacAuth>("hmac-auth", 2530)
     .on_rewrite()
     .encrypt_fields(&["secret_key"])
     .build();
+
+/// What is said to who is not let in for any reason that the signature covers.
+const INVALID: &str = "client request can't be validated";
 
 /// The digests by APISIX's names.
 const ALGORITHMS: [(&str, hmac::Algorithm); 3] = [
@@ -53,6 +57,7 @@ pub struct Config {
     clock_skew: u64,
     signed_headers: Vec<String>,
     validate_request_body: bool,
+    max_req_body_size: usize,
     hide_credentials: bool,
     #[serde(flatten)]
     door: Door,
@@ -84,10 +89,6 @@ impl Plugin for HmacAuth {
     type Config = Config;
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
-        if config.validate_request_body {
-            let message = "bodies can't be validated yet: leave it out";
-            return Err(vec![ConfigError::new("/validate_request_body", message)]);
-        }
         Ok(Self { config, clock: cx.shared.get() })
     }
 
@@ -153,7 +154,14 @@ impl Authenticator for HmacAuth {
 
 impl OnRewrite for HmacAuth {
     fn rewrite(&self, exchange: &mut Exchange<'_>) -> Flow {
-        let found = self.identify(exchange);
+        let found = match self.identify(exchange) {
+            Ok(identity) => match self.check_body(exchange) {
+                Ok(()) => Ok(identity),
+                Err(Some(flow)) => return flow,
+                Err(None) => Err(INVALID),
+            },
+            Err(why) => Err(why),
+        };
         let flow = self.config.door.admit(exchange, "hmac", found);
         if self.config.hide_credentials && matches!(flow, Flow::Next) {
             exchange.request.edit().headers.remove("Authorization");
@@ -171,7 +179,28 @@ impl HmacAuth {
         let fields = fields.ok_or(
             "client request can't be validated: Authorization header does not start with 'Signature'",
         )?;
-        self.validate(&Claim::parse(fields), exchange).ok_or("client request can't be validated")
+        self.validate(&Claim::parse(fields), exchange).ok_or(INVALID)
+    }
+
+    /// Whether the body is the one that the `Digest` field speaks of; what to do first, or instead, where that can't be
+    /// told. Only for who has signed the request: others make nobody read their bodies.
+    fn check_body(&self, exchange: &Exchange<'_>) -> Result<(), Option<Flow>> {
+        if !self.config.validate_request_body {
+            return Ok(());
+        }
+        let said = exchange.request.header(b"digest").ok_or(None)?;
+        let limit_bytes = self.config.max_req_body_size;
+        match exchange.request.whole_body(limit_bytes) {
+            WholeBody::Unread => Err(Some(Flow::Body(limit_bytes))),
+            WholeBody::TooLong => {
+                let message = "the body is longer than max_req_body_size";
+                Err(Some(Flow::reply(Reply::message(413, message))))
+            }
+            WholeBody::Whole(body) => {
+                let digest = STANDARD.encode(digest::digest(&digest::SHA256, body));
+                (said == format!("SHA-256={digest}").as_bytes()).then_some(()).ok_or(None)
+            }
+        }
     }
 
     fn validate<'x>(&self, claim: &Claim<'_>, exchange: &Exchange<'x>) -> Option<&'x Identity> {
@@ -256,6 +285,30 @@ mod tests {
         let jack = ("jack", json!({"hmac-auth": {"key_id": "k", "secret_key": "s"}}));
         bench.consumers = testkit::consumers(&registry, &[jack]).expect("valid");
         testkit::access(&chain, &mut bench.exchange())
+    }
+
+    #[test]
+    fn the_body_is_the_one_that_was_digested() {
+        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let config = json!({"hmac-auth": {"validate_request_body": true, "max_req_body_size": 5}});
+        let chain = testkit::chain(&registry, &config).expect("valid");
+        let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"s");
+        let signature = STANDARD.encode(hmac::sign(&key, format!("k\ndate: {date}\n").as_bytes()));
+        let digest = "Digest: SHA-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
+        for (field, body, expected) in
+            [(digest, "hello", 0), (digest, "jello", 401), ("X: y", "hello", 401), (digest, "hello!", 413)]
+        {
+            let mut bench = Bench::new(&format!(
+                "POST /\nContent-Length: {}\nDate: {date}\n{field}\nAuthorization: Signature keyId=\"k\",\
+                 algorithm=\"hmac-sha256\",headers=\"date\",signature=\"{signature}\"",
+                body.len()
+            ))
+            .with_body(body);
+            let jack = ("jack", json!({"hmac-auth": {"key_id": "k", "secret_key": "s"}}));
+            bench.consumers = testkit::consumers(&registry, &[jack]).expect("valid");
+            assert_eq!(testkit::access(&chain, &mut bench.exchange()), expected, "{field} {body}");
+        }
     }
 
     #[test]

@@ -31,11 +31,13 @@ pub mod limit_count;
 pub mod limit_req;
 pub mod mocking;
 pub mod prometheus;
+pub mod proxy_cache;
 pub mod proxy_rewrite;
 pub mod real_ip;
 pub mod redirect;
 pub mod referer_restriction;
 pub mod request_id;
+pub mod request_validation;
 pub mod response_rewrite;
 pub mod traffic_split;
 pub mod ua_restriction;
@@ -61,11 +63,13 @@ pub const ALL: &[&PluginDef] = &[
     &limit_req::DEF,
     &mocking::DEF,
     &prometheus::DEF,
+    &proxy_cache::DEF,
     &proxy_rewrite::DEF,
     &real_ip::DEF,
     &redirect::DEF,
     &referer_restriction::DEF,
     &request_id::DEF,
+    &request_validation::DEF,
     &response_rewrite::DEF,
     &traffic_split::DEF,
     &ua_restriction::DEF,

@@ -103,14 +103,15 @@ impl<'b> RequestBody<'b> {
         }
     }
 
-    /// Takes note that what [`Self::whole`] gave has been sent.
+    /// Takes note that what [`Self::whole`] gave, or what a plugin put in the place of a body read ahead, has been sent.
     pub(super) fn consume_whole(&mut self) {
         while !self.is_done() {
             match self.decoder.next(&self.buffer[self.start..self.end]) {
-                Ok((used, BodyEvent::Data(data))) => {
-                    self.decoded += data.len() as u64;
-                    self.consumed += used as u64;
-                    self.start += used;
+                Ok((used, event)) if event != BodyEvent::NeedMore => {
+                    if let BodyEvent::Data(data) = event {
+                        self.decoded += data.len() as u64;
+                    }
+                    self.advance(used);
                 }
                 _ => return,
             }

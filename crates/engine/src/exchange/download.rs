@@ -13,7 +13,7 @@ use crate::timer::Timer;
 use crate::transport::{ReadSide, WriteSide};
 use crate::upstream::Connection;
 use crate::worker::Worker;
-use plugin::{Exchange, ResponseSource, UpstreamResponse};
+use plugin::{Exchange, ResponseSource, UpstreamResponse, Verdict};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -186,9 +186,22 @@ impl Ends<'_, '_, '_> {
         exchange.upstream.status = response.status;
         exchange.source = ResponseSource::Upstream;
         let made = UpstreamResponse { head: Some((response, &buffer[..response.length])), reply: None };
+        let recorder = match ask_keeper(exchange, &made) {
+            Verdict::Pass => None,
+            Verdict::Record(recorder) => Some(recorder),
+            Verdict::Instead(kept) => {
+                return Ok(Box::pin(self.deliver_kept(filled, job, &kept, body_done.get())).await);
+            }
+        };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
-        if let Some(filters) = exchange.take_body_filters(&made).filter(|_| response.status != 101) {
-            return Box::pin(self.deliver_filtered(buffer, filled, job, filters, body_done)).await;
+        let filters = exchange.take_body_filters(&made);
+        if (filters.is_some() || recorder.is_some()) && response.status != 101 {
+            let passing = rewritten::Passing { filters: filters.unwrap_or_default(), recorder };
+            let delivered = Box::pin(self.deliver_passing(buffer, filled, job, passing, body_done)).await;
+            if delivered.is_err() {
+                job.exchange.forget_coding();
+            }
+            return delivered;
         }
         let client_keeps = framing != Framing::Close
             && response.status != 101
@@ -269,8 +282,17 @@ impl Ends<'_, '_, '_> {
     }
 }
 
+/// What a plugin that keeps responses wants to be done with this one.
+#[inline]
+fn ask_keeper(exchange: &mut Exchange<'_>, made: &UpstreamResponse<'_>) -> Verdict {
+    match exchange.extras.as_mut().and_then(|extras| extras.keeper.take()) {
+        None => Verdict::Pass,
+        Some(mut keeper) => keeper.answered(exchange, made),
+    }
+}
+
 /// How a body that comes as `length` goes to the client.
-fn framing(length: BodyLength, http11: bool) -> Framing {
+pub(super) fn framing(length: BodyLength, http11: bool) -> Framing {
     match length {
         BodyLength::None => Framing::None,
         BodyLength::Exact(length) => Framing::Exact(length),

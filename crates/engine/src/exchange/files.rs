@@ -168,7 +168,7 @@ async fn from_file(link: &mut Link<'_>, file: &Arc<File>, first: u64, length: u6
                     Err(error) => return Err(error),
                 }
             }
-            Stream::Tls(_) | Stream::Http2(_) => {
+            Stream::Tls(_) | Stream::Http2(_) | Stream::Nowhere => {
                 let mut buffer = link.worker.buffers.take_relay();
                 let room = buffer.len().min(usize::try_from(wanted).unwrap_or(usize::MAX));
                 let read = file.read_at(&mut buffer[..room], offset);

@@ -1,5 +1,7 @@
 //! One request and its response. [`run`] tells the story; each step is a file of this folder.
 
+mod ahead;
+mod background;
 mod body;
 mod download;
 mod files;
@@ -8,6 +10,7 @@ mod mount;
 mod origin;
 mod phases;
 mod relay;
+mod replay;
 mod request_head;
 mod respond;
 mod rewritten;
@@ -67,19 +70,25 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
             // An API of the process itself has no route, and no plugin stands before it.
             match route.and_then(|_| walk.run(&mut exchange)) {
                 None => origin::choose(link, &snapshot, route, &exchange),
-                Some(stop) => match walk.settle(stop, &mut exchange).await {
+                Some(stop) => match walk.settle(stop, link, &mut body, &mut exchange).await {
                     Some(reply) => Origin::Reply(reply),
                     None => origin::choose(link, &snapshot, route, &exchange),
                 },
             }
         }
-        Err(reply) => origin::unrouted(worker, &snapshot, reply, &mut exchange).await,
+        Err(reply) => origin::unrouted(link, &snapshot, reply, &mut body, &mut exchange).await,
     };
     // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.
     let mut message = respond::Message { snapshot: &snapshot, response, out };
     let after = match origin {
         Origin::Upstream(route, upstream) => {
             relay::run(link, &mut message, &mut body, &mut exchange, route, &upstream).await
+        }
+        Origin::Kept(route, kept) => {
+            let sent =
+                Box::pin(replay::answer(link, &mut message, &mut body, &mut exchange, route, &kept)).await;
+            background::start(link, &snapshot, route, &mut exchange);
+            sent
         }
         Origin::Files(route, site) => {
             Box::pin(files::answer(link, &mut message, &mut body, &mut exchange, route, site)).await

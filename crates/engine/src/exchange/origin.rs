@@ -1,11 +1,11 @@
-//! Who answers: an upstream, files, an API of this process, or the gateway itself.
+//! Who answers: an upstream, a response kept from before, files, an API of this process, or the gateway itself.
 
+use super::body::RequestBody;
 use super::phases;
 use crate::config::Mount;
 use crate::connection::Link;
-use crate::worker::Worker;
 use files::Site;
-use plugin::{Exchange, Reply, UpstreamChoice};
+use plugin::{Exchange, KeptResponse, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(super) enum Origin<'s> {
     /// A node of an upstream.
     Upstream(&'s Route, Cow<'s, Arc<Upstream>>),
+    /// A response that a plugin kept.
+    Kept(&'s Arc<Route>, KeptResponse),
     /// Files of this machine.
     Files(&'s Route, &'s Site),
     /// The API on the data port.
@@ -30,6 +32,7 @@ pub(super) fn choose<'s>(
     exchange: &Exchange<'_>,
 ) -> Origin<'s> {
     match (route, &link.config.mount) {
+        (Some(route), _) if let Some(kept) = kept(exchange) => Origin::Kept(route, kept),
         (Some(route), _) => match upstream(snapshot, route, exchange) {
             // The resource that a plugin names is gone.
             None if let Some(UpstreamChoice::Id(id)) = chosen(exchange) => {
@@ -69,24 +72,29 @@ fn upstream<'s>(
     }
 }
 
+fn kept(exchange: &Exchange<'_>) -> Option<KeptResponse> {
+    exchange.extras.as_ref()?.kept.clone()
+}
+
 fn chosen<'x>(exchange: &'x Exchange<'_>) -> Option<&'x UpstreamChoice> {
     exchange.extras.as_ref()?.upstream.as_ref()
 }
 
 /// The answer to a request without a route: global rules see it, and may answer instead.
 pub(super) async fn unrouted<'s>(
-    worker: &Worker,
+    link: &mut Link<'_>,
     snapshot: &Arc<Snapshot>,
     reply: Reply,
+    body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'_>,
 ) -> Origin<'s> {
     if reply.status != 404 {
         return Origin::Reply(reply);
     }
-    let mut walk = phases::Walk::new(worker, snapshot, None);
+    let mut walk = phases::Walk::new(link.worker, snapshot, None);
     let instead = match walk.run(exchange) {
         None => None,
-        Some(stop) => walk.settle(stop, exchange).await,
+        Some(stop) => walk.settle(stop, link, body, exchange).await,
     };
     Origin::Reply(instead.unwrap_or(reply))
 }

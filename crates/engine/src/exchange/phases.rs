@@ -1,7 +1,10 @@
 //! Running the plugins' hooks up to the point where an origin is asked.
 
+use super::ahead;
+use super::body::RequestBody;
+use crate::connection::Link;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Reply, Step};
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Reply, Step, WholeBody};
 use snapshot::Snapshot;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -132,9 +135,15 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// Sees a stop through: waits where a hook waits, and goes on where it lets the exchange pass then. The answer, if
+    /// Sees a stop through: waits where a hook waits, reads the body where one wants it, and goes on where it lets the exchange pass then. The answer, if
     /// a plugin has one; an error gets the body that `_meta.error_response` asks for.
-    pub(super) async fn settle(&mut self, stop: Stop, exchange: &mut Exchange<'_>) -> Option<Reply> {
+    pub(super) async fn settle(
+        &mut self,
+        stop: Stop,
+        link: &mut Link<'_>,
+        body: &mut RequestBody<'_>,
+        exchange: &mut Exchange<'_>,
+    ) -> Option<Reply> {
         let mut stop = stop;
         loop {
             match stop.flow {
@@ -146,6 +155,18 @@ impl<'c> Walk<'c> {
                         (Some(def), true) => self.observe(def, exchange, resume),
                         _ => resume(exchange),
                     };
+                }
+                Flow::Body(limit_bytes) => {
+                    let asked_again = !matches!(exchange.request.whole_body(limit_bytes), WholeBody::Unread);
+                    match ahead::read(link, body, exchange, limit_bytes).await {
+                        Ok(()) if asked_again => stop.flow = Flow::status(500),
+                        Ok(()) => {
+                            // The hook that asked has its turn again.
+                            self.passed -= 1;
+                            stop = self.run(exchange)?;
+                        }
+                        Err(error) => stop.flow = Flow::status(error.status()),
+                    }
                 }
                 Flow::Reply(mut reply) => {
                     let instead = stop.meta.as_ref().and_then(|meta| meta.error_response.as_ref());

@@ -3,7 +3,7 @@
 use super::body::{COPY_MAX, RequestBody};
 use super::download::{self, Delivery};
 use super::respond::{self, Message};
-use super::{After, request_head, tunnel};
+use super::{After, replay, request_head, tunnel};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
@@ -58,7 +58,7 @@ pub(super) async fn run(
             // With all nodes tried, what the last one did is the answer.
             let none = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
             let error = last.unwrap_or(none);
-            return Box::pin(respond::fail(link, message, body, Some(route), exchange, error)).await;
+            return Box::pin(fail(link, message, body, exchange, route, error)).await;
         };
         let mut job = Job { message, exchange, route, timeouts, tried_at: &mut tried_at, sent: false };
         let result = attempt(link, body, &mut job, &state, node).await;
@@ -83,10 +83,29 @@ pub(super) async fn run(
                     tried.push(node);
                 }
             }
-            Err(error) => {
-                return Box::pin(respond::fail(link, message, body, Some(route), exchange, error)).await;
-            }
+            Err(error) => return Box::pin(fail(link, message, body, exchange, route, error)).await,
         }
+    }
+}
+
+/// Answers for an upstream that gave no usable response: with one that a plugin kept, if it has one for that.
+async fn fail(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    error: ProxyError,
+) -> After {
+    let keeper = exchange.extras.as_mut().and_then(|extras| extras.keeper.take());
+    let kept = keeper.filter(|_| error.side == Side::Upstream).and_then(|mut keeper| keeper.failed(exchange));
+    match kept {
+        Some(kept) => {
+            let upstream = exchange.upstream.addr();
+            tracing::warn!(upstream, "{}; a kept response is sent instead", error.reason);
+            replay::answer(link, message, body, exchange, route, &kept).await
+        }
+        None => respond::fail(link, message, body, Some(route), exchange, error).await,
     }
 }
 
@@ -179,7 +198,8 @@ async fn converse(
     connection.requests += 1;
     let worker = link.worker;
     link.timer.arm(worker.clock.deadline_ms(job.timeouts.send));
-    let delivery = match body.whole() {
+    let replaced = job.exchange.request.edits.as_ref().and_then(|edits| edits.body.clone());
+    let delivery = match replaced.as_deref().or(body.whole()) {
         Some(whole) => {
             let replayable = job.exchange.request.view.head.facts.method.is_idempotent();
             send_whole(&mut connection, job.message.out, whole, link, replayable).await?;

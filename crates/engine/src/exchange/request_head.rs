@@ -37,7 +37,12 @@ pub(super) fn write(
     out.extend_from_slice(b"\r\n");
     write_forwarded(link, exchange, out);
     write_fields(link, exchange, upgrade, out);
-    match exchange.request.view.head.facts.body {
+    let replaced = exchange.request.edits.as_ref().and_then(|edits| edits.body.as_ref());
+    let length = match replaced {
+        Some(body) => BodyLength::Exact(body.len() as u64),
+        None => exchange.request.view.head.facts.body,
+    };
+    match length {
         BodyLength::Exact(length) => {
             out.extend_from_slice(b"Content-Length: ");
             push_decimal(out, length);

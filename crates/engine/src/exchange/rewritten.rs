@@ -1,18 +1,26 @@
-//! A response whose body passes filters of plugins on its way. Its length is known only when it ends: where that is before
-//! anything of it was sent, the head says it, and otherwise the body goes in chunks.
+//! A response whose body passes filters of plugins on its way, or is recorded by one. The length of a filtered one is known
+//! only when it ends: where that is before anything of it was sent, the head says it, and otherwise the body goes in chunks.
 
-use super::download::{BodyFlow, Delivery, Ends};
+use super::download::{self, BodyFlow, Delivery, Ends};
 use super::relay::Job;
 use super::respond::{self, Framing};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use plugin::{BodyFilters, Exchange};
+use plugin::{BodyFilters, Exchange, Recorder};
 use std::cell::Cell;
 use wire::http1::{BodyDecoder, chunk_head};
 
+/// Who meets a body on its way.
+pub(super) struct Passing {
+    /// They make another one of it.
+    pub(super) filters: BodyFilters,
+    /// It gets what the upstream sent.
+    pub(super) recorder: Option<Box<dyn Recorder>>,
+}
+
 /// What is made of a body under way.
 struct Output {
-    filters: BodyFilters,
+    passing: Passing,
     /// What came out and is not sent yet.
     made: Vec<u8>,
     /// The lines of the trailer section; empty without one.
@@ -22,14 +30,14 @@ struct Output {
 }
 
 impl Ends<'_, '_, '_> {
-    /// Sends head and body, as `filters` make it. An error means that the client has been sent nothing.
+    /// Sends head and body, as the filters make it. An error means that the client has been sent nothing.
     /// `buffer[..filled]` begins with the response's head.
-    pub(super) async fn deliver_filtered(
+    pub(super) async fn deliver_passing(
         &mut self,
         buffer: &mut [u8],
         filled: usize,
         job: &mut Job<'_, '_, '_>,
-        filters: BodyFilters,
+        passing: Passing,
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
         let response = &*job.message.response;
@@ -41,19 +49,23 @@ impl Ends<'_, '_, '_> {
             read_timeout: job.timeouts.read,
         };
         let head = buffer[..response.length].to_vec();
-        let mut output = Output { filters, made: Vec::new(), trailers: Vec::new(), framing: None };
+        let as_it_came = passing
+            .filters
+            .is_empty()
+            .then(|| download::framing(response.body, job.exchange.request.view.head.facts.http11));
+        let mut output = Output { passing, made: Vec::new(), trailers: Vec::new(), framing: None };
         let mut client_keeps =
             body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
         let ended = loop {
             let over = output.take(&mut flow, buffer)?;
-            let last = over || !output.filters.want_more();
+            let last = over || !output.passing.wants_more();
             let at_hand = !last && flow.refill_now(self, buffer).await?;
             output.release(last, at_hand)?;
             if output.framing.is_none() && (last || !output.made.is_empty()) {
-                let framing = framing(job.exchange, last, output.made.len());
+                let framing = framing(job.exchange, as_it_came, last, output.made.len());
                 client_keeps &= framing != Framing::Close;
                 output.framing = Some(framing);
-                self.write_head(job, &head, framing, client_keeps);
+                self.write_head(job, &head, framing, as_it_came.is_none(), client_keeps);
             }
             let sent = match output.framing {
                 Some(framing) => self.send_made(job, &mut output, framing, last).await,
@@ -74,9 +86,17 @@ impl Ends<'_, '_, '_> {
         Ok(Delivery { complete: true, client_keeps, upstream_reusable })
     }
 
-    fn write_head(&self, job: &mut Job<'_, '_, '_>, head: &[u8], framing: Framing, client_keeps: bool) {
+    fn write_head(
+        &self,
+        job: &mut Job<'_, '_, '_>,
+        head: &[u8],
+        framing: Framing,
+        changed: bool,
+        client_keeps: bool,
+    ) {
         let Job { message, exchange, .. } = job;
         match framing {
+            _ if !changed => {}
             Framing::Exact(length) => exchange.reply_headers.set_number("Content-Length", length),
             _ => exchange.reply_headers.remove("Content-Length"),
         }
@@ -116,18 +136,27 @@ impl Ends<'_, '_, '_> {
 impl Output {
     /// Sends what has been read through the filters; whether the upstream's body is over.
     fn take(&mut self, flow: &mut BodyFlow, buffer: &[u8]) -> Result<bool, ProxyError> {
-        let Self { filters, made, trailers, .. } = self;
+        let Self { passing: Passing { filters, recorder }, made, trailers, .. } = self;
         let read = &buffer[..flow.filled];
-        flow.each(read, trailers, |piece| filters.write(piece, made).map_err(|error| refused(&error)))
+        let over = flow.each(read, trailers, |piece| {
+            if let Some(recorder) = recorder {
+                recorder.piece(piece);
+            }
+            filters.write(piece, made).map_err(|error| refused(&error))
+        })?;
+        if over && let Some(recorder) = recorder.take() {
+            recorder.finish();
+        }
+        Ok(over)
     }
 
     /// Lets the filters go of what they hold: of all when the body is over, and of what they can where nothing more is
     /// at hand.
     fn release(&mut self, last: bool, at_hand: bool) -> Result<(), ProxyError> {
         match (last, at_hand) {
-            (true, _) => self.filters.finish(&mut self.made),
+            (true, _) => self.passing.filters.finish(&mut self.made),
             (false, true) => Ok(()),
-            (false, false) => self.filters.flush(&mut self.made),
+            (false, false) => self.passing.filters.flush(&mut self.made),
         }
         .map_err(|error| refused(&error))
     }
@@ -153,8 +182,19 @@ impl Output {
     }
 }
 
-/// How a body goes to the client of which `length` bytes are made, and no more will be if these are the `last`.
-fn framing(exchange: &Exchange<'_>, last: bool, length: usize) -> Framing {
+impl Passing {
+    /// Whether more of the upstream's body would make a difference to anybody.
+    fn wants_more(&self) -> bool {
+        self.recorder.is_some() || self.filters.want_more()
+    }
+}
+
+/// How a body goes to the client: framed `as_it_came`, or, where it is changed, as what is known of it allows. `length`
+/// bytes are made, and no more will be if these are the `last`.
+fn framing(exchange: &Exchange<'_>, as_it_came: Option<Framing>, last: bool, length: usize) -> Framing {
+    if let Some(framing) = as_it_came.filter(|_| !exchange.is_bodiless()) {
+        return framing;
+    }
     match last {
         _ if exchange.is_bodiless() => Framing::None,
         true => Framing::Exact(length as u64),

@@ -1,10 +1,9 @@
 //! Which route a request matches. First, because everything after depends on it.
 
+use super::ahead;
 use super::body::RequestBody;
-use super::relay::CONTINUE;
 use crate::connection::Link;
-use crate::error::{ProxyError, Side};
-use crate::io;
+use crate::error::ProxyError;
 use model::var::BodyNeed;
 use plugin::{BodyVars, Exchange, Reply};
 use snapshot::{Route, Snapshot};
@@ -66,19 +65,11 @@ async fn read(
         (false, true) => limits.graphql,
         (false, false) => 0,
     };
-    let bytes = if most == 0 || body.is_done() {
-        None
-    } else {
-        if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-            let sent = io::write_all(link.stream, CONTINUE, link.timer).await;
-            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
-        }
-        let patience = link.config.client.body_timeout;
-        body.read_ahead(link.stream, link.timer, most, || link.worker.clock.deadline_ms(patience)).await?
-    };
-    exchange.request.body =
-        Some(Box::new(BodyVars::new(exchange.request.header(b"content-type"), bytes, limits)));
-    Ok(())
+    if most == 0 || body.is_done() {
+        ahead::note(link, exchange, None, 0);
+        return Ok(());
+    }
+    ahead::read(link, body, exchange, most).await
 }
 
 /// The route that `exchange` matches, noted in it; or the answer to a request that matches none.

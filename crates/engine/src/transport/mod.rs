@@ -23,6 +23,8 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream>),
     /// One stream of an HTTP/2 connection: one message each way.
     Http2(Box<Http2Stream>),
+    /// Nobody: for what is done behind a client's back. Nothing comes, and what is sent is gone.
+    Nowhere,
 }
 
 /// What a connection sends us.
@@ -30,6 +32,7 @@ pub(crate) enum ReadSide<'s> {
     Plain(ReadHalf<'s>),
     Tls(&'s TlsStream),
     Http2(&'s Http2Stream),
+    Nowhere,
 }
 
 /// What we send on a connection.
@@ -37,6 +40,7 @@ pub(crate) enum WriteSide<'s> {
     Plain(WriteHalf<'s>),
     Tls(&'s TlsStream),
     Http2(&'s Http2Stream),
+    Nowhere,
 }
 
 impl Stream {
@@ -50,6 +54,7 @@ impl Stream {
             }
             Self::Tls(stream) => (ReadSide::Tls(stream), WriteSide::Tls(stream)),
             Self::Http2(stream) => (ReadSide::Http2(stream), WriteSide::Http2(stream)),
+            Self::Nowhere => (ReadSide::Nowhere, WriteSide::Nowhere),
         }
     }
 
@@ -63,7 +68,7 @@ impl Stream {
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => send_now(stream, bytes),
-            Self::Tls(_) | Self::Http2(_) => Ok(0),
+            Self::Tls(_) | Self::Http2(_) | Self::Nowhere => Ok(0),
         }
     }
 
@@ -77,7 +82,7 @@ impl Stream {
             }
             Self::Tls(stream) => stream.is_quiet(),
             // Carries one message, and is never idle.
-            Self::Http2(_) => false,
+            Self::Http2(_) | Self::Nowhere => false,
         }
     }
 }
@@ -93,6 +98,7 @@ impl ReadSide<'_> {
             }
             Self::Tls(stream) => stream.poll_left(cx),
             Self::Http2(stream) => stream.poll_left(cx),
+            Self::Nowhere => Poll::Pending,
         }
     }
 }
@@ -106,7 +112,7 @@ impl WriteSide<'_> {
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(half) => send_now(half.as_ref(), bytes),
-            Self::Tls(_) | Self::Http2(_) => Ok(0),
+            Self::Tls(_) | Self::Http2(_) | Self::Nowhere => Ok(0),
         }
     }
 }
@@ -117,7 +123,7 @@ impl WriteSide<'_> {
     #[inline]
     pub(crate) fn is_reset(&self, cx: &mut Context<'_>) -> bool {
         match self {
-            Self::Plain(_) | Self::Tls(_) => false,
+            Self::Plain(_) | Self::Tls(_) | Self::Nowhere => false,
             Self::Http2(stream) => stream.poll_left(cx).is_ready(),
         }
     }
@@ -138,6 +144,7 @@ impl AsyncRead for Stream {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
             Self::Http2(stream) => stream.poll_read(cx, into),
+            Self::Nowhere => Poll::Pending,
         }
     }
 }
@@ -149,6 +156,7 @@ impl AsyncRead for ReadSide<'_> {
             Self::Plain(half) => Pin::new(half).poll_read(cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
             Self::Http2(stream) => stream.poll_read(cx, into),
+            Self::Nowhere => Poll::Pending,
         }
     }
 }
@@ -167,6 +175,7 @@ macro_rules! write_as {
                     Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
                     Self::Tls(stream) => stream.poll_write(cx, &[io::IoSlice::new(bytes)]),
                     Self::Http2(stream) => stream.poll_write(cx, &[io::IoSlice::new(bytes)]),
+                    Self::Nowhere => Poll::Ready(Ok(bytes.len())),
                 }
             }
 
@@ -180,6 +189,7 @@ macro_rules! write_as {
                     Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
                     Self::Tls(stream) => stream.poll_write(cx, slices),
                     Self::Http2(stream) => stream.poll_write(cx, slices),
+                    Self::Nowhere => Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum())),
                 }
             }
 
@@ -191,7 +201,7 @@ macro_rules! write_as {
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 match self.get_mut() {
                     // The task of an HTTP/2 connection sends what its streams have handed over.
-                    Self::Plain(_) | Self::Http2(_) => Poll::Ready(Ok(())),
+                    Self::Plain(_) | Self::Http2(_) | Self::Nowhere => Poll::Ready(Ok(())),
                     Self::Tls(stream) => stream.poll_flush(cx),
                 }
             }
@@ -204,6 +214,7 @@ macro_rules! write_as {
                         stream.finish();
                         Poll::Ready(Ok(()))
                     }
+                    Self::Nowhere => Poll::Ready(Ok(())),
                 }
             }
         }

@@ -80,6 +80,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
     ("apisix.router", &["http", "ssl"]),
     ("apisix.data_encryption", &["enable_encrypt_fields", "keyring", "format"]),
+    ("apisix.proxy_cache", &["cache_ttl", "zones"]),
+    ("apisix.proxy_cache.zones[]", &["name", "memory_size", "disk_size", "disk_path", "cache_levels"]),
     ("apisix.lru", &["secret"]),
     ("apisix.lru.secret", &["ttl", "count", "neg_ttl", "neg_count"]),
     ("graphql", &["max_size"]),

@@ -18,6 +18,7 @@ impl Settings {
             ),
             ("apisix.enable_admin, deployment.admin.admin_listen", admin(old) != admin(new)),
             ("apisix.data_encryption, apisix.lru", old.data_encryption != new.data_encryption),
+            ("apisix.proxy_cache", old.proxy_cache != new.proxy_cache),
             ("apisix.control", old.control != new.control),
             ("apisix.status", old.status != new.status),
             ("apisix.dns_resolver", old.proxy.dns_resolver != new.proxy.dns_resolver),

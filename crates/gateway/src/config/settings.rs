@@ -33,6 +33,8 @@ pub struct Settings {
     pub admin: Option<Admin>,
     /// Secrets in the store (`apisix.data_encryption`).
     pub data_encryption: DataEncryption,
+    /// The zones that responses are kept in (`apisix.proxy_cache`).
+    pub proxy_cache: cache::ZoneSpecs,
     /// Where the control API listens (`apisix.control`); `None` where `apisix.enable_control` is false.
     pub control: Option<SocketAddr>,
     /// Where `/status` is answered (`apisix.status`). On by default at 127.0.0.1:7085, unlike APISIX, which wants the

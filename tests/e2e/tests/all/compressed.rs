@@ -42,7 +42,8 @@ fn bodies_of_any_length_come_out_as_they_went_in() {
     {
         for path in ["length/20", "length/65537", "length/5000001", "chunked/1", "chunked/300000"] {
             let mut curl = Command::new("curl");
-            curl.args(["-s", "--max-time", "60", "--compressed", protocol, "-w", "%{http_code}", "-o"]).arg(&out);
+            curl.args(["-s", "--max-time", "60", "--compressed", protocol, "-w", "%{http_code}", "-o"])
+                .arg(&out);
             curl.arg("-H").arg(format!("Accept-Encoding: {encoding}"));
             let output = curl.arg(format!("http://127.0.0.1:{}/{path}", gateway.port)).output().unwrap();
             assert_eq!(output.stdout, b"200", "{encoding} {protocol} {path}");
@@ -59,7 +60,10 @@ fn bodies_of_any_length_come_out_as_they_went_in() {
     client.send("GET /chunked/3000000 HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let long = client.response();
     assert!(long.lists("transfer-encoding", "chunked") && long.field("content-length").is_none());
-    assert_eq!((long.field("vary"), &long.trailers[..]), (Some("Accept-Encoding"), &["X-Sum: 1".to_owned()][..]));
+    assert_eq!(
+        (long.field("vary"), &long.trailers[..]),
+        (Some("Accept-Encoding"), &["X-Sum: 1".to_owned()][..])
+    );
     client.send("HEAD /length/2000 HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let head = client.try_response("HEAD").unwrap();
     assert_eq!((head.field("content-encoding"), head.field("content-length")), (Some("gzip"), None));
@@ -100,7 +104,13 @@ fn a_rewritten_body_is_compressed_after_that() {
     let filters = json!([{"regex": "^", "replace": "first "}]);
     route(&gateway, &upstream.address(), &json!({"gzip": {}, "response-rewrite": {"filters": filters}}));
     let output = Command::new("curl")
-        .args(["-s", "--max-time", "30", "--compressed", &format!("http://127.0.0.1:{}/chunked/30", gateway.port)])
+        .args([
+            "-s",
+            "--max-time",
+            "30",
+            "--compressed",
+            &format!("http://127.0.0.1:{}/chunked/30", gateway.port),
+        ])
         .output()
         .unwrap();
     assert_eq!(output.stdout, [b"first ".to_vec(), Pattern::bytes(30)].concat());
@@ -117,5 +127,6 @@ fn a_response_that_breaks_off_is_not_made_to_look_whole() {
     route(&gateway, &upstream.address(), &json!({"gzip": {}}));
     let mut client = gateway.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
-    assert!(client.try_response("GET").is_err());
+    // What had come when it broke off may have been sent or not.
+    assert!(client.try_response("GET").map_or(true, |answer| answer.status() == 502));
 }

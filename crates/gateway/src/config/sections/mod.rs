@@ -9,6 +9,7 @@ mod listening;
 mod nginx;
 mod node_listening;
 mod plugins;
+mod proxy_cache;
 mod tls;
 
 use super::Reach;
@@ -46,6 +47,7 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
         logs: nginx::logs(&nginx),
         admin: admin.map(|admin| Admin { streams, ..admin }),
         data_encryption: data_encryption::read(&apisix),
+        proxy_cache: proxy_cache::read(&apisix),
         control,
         status,
         metrics,

@@ -1,0 +1,225 @@
+//! A response that is kept, and when it may be given out.
+
+use crate::{Directives, Terms};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use wire::{RequestView, ResponseHead};
+
+/// Responses that are kept of one key, for requests that differ in fields that `Vary` names: APISIX's bound.
+pub const VARIANTS_MAX: usize = 64;
+
+/// What is kept of a response besides its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The status code.
+    pub status: u16,
+    /// When it was made, by the clock of who keeps it: milliseconds since the Unix epoch, its age taken off.
+    pub made_ms: u64,
+    /// How long from then it is fresh, in milliseconds.
+    pub lifetime_ms: u64,
+    /// How long after that it may be used while a fresh one is fetched.
+    pub while_revalidating_ms: u64,
+    /// How long after that it may be used when the upstream fails.
+    pub if_error_ms: u64,
+    /// `ETag`.
+    pub etag: Option<Vec<u8>>,
+    /// `Last-Modified`.
+    pub last_modified: Option<Vec<u8>>,
+    /// The fields that `Vary` names, with what the request said in each.
+    pub vary: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// A response's bytes. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Status line, fields and empty line, as HTTP/1.1 has them.
+    pub head: Arc<[u8]>,
+    /// The body.
+    pub body: Arc<[u8]>,
+}
+
+/// What may be done with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It answers the request.
+    Fresh,
+    /// It answers the request, and a fresh one is to be fetched for others.
+    Usable,
+    /// Its lifetime is over.
+    Expired,
+    /// Its lifetime isn't, but the request wants a younger one.
+    TooOld,
+}
+
+impl Entry {
+    /// The entry of a response that came at `now_ms` for a request in which `field` gives the values.
+    #[must_use]
+    pub fn new(
+        head: &ResponseHead,
+        bytes: &[u8],
+        terms: &Terms,
+        vary: Vec<(String, Option<Vec<u8>>)>,
+        now_ms: u64,
+    ) -> Self {
+        let field = |name: &[u8]| head.header(bytes, name).map(<[u8]>::to_vec);
+        let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            status: head.status,
+            made_ms: now_ms.saturating_sub(ms(terms.age)),
+            lifetime_ms: ms(terms.lifetime),
+            while_revalidating_ms: ms(terms.while_revalidating),
+            if_error_ms: ms(terms.if_error),
+            etag: field(b"etag"),
+            last_modified: field(b"last-modified"),
+            vary,
+        }
+    }
+
+    /// Whether it may be given to a request that `field` gives the values of.
+    #[must_use]
+    pub fn answers<'r>(&self, field: impl Fn(&str) -> Option<&'r [u8]>) -> bool {
+        self.vary.iter().all(|(name, value)| field(name) == value.as_deref())
+    }
+
+    /// How old it is, in whole seconds.
+    #[must_use]
+    pub fn age_seconds(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.made_ms) / 1000
+    }
+
+    /// Whether it may be used now, by a request that asks for no more than `wanted`.
+    #[must_use]
+    pub fn freshness(&self, wanted: &Directives, now_ms: u64) -> Freshness {
+        let age_ms = now_ms.saturating_sub(self.made_ms);
+        let over = |seconds: Option<u64>| seconds.is_some_and(|most| age_ms > most.saturating_mul(1000));
+        if age_ms >= self.lifetime_ms {
+            let stale_ms = age_ms - self.lifetime_ms;
+            return if stale_ms < self.while_revalidating_ms {
+                Freshness::Usable
+            } else if wanted.max_stale.is_some_and(|most| stale_ms < most.saturating_mul(1000)) {
+                Freshness::Fresh
+            } else {
+                Freshness::Expired
+            };
+        }
+        let left_ms = self.lifetime_ms - age_ms;
+        if over(wanted.max_age) || wanted.min_fresh.is_some_and(|least| left_ms < least.saturating_mul(1000))
+        {
+            return Freshness::TooOld;
+        }
+        Freshness::Fresh
+    }
+
+    /// Whether it may be used where the upstream fails.
+    #[must_use]
+    pub fn stands_in(&self, now_ms: u64) -> bool {
+        now_ms < self.made_ms.saturating_add(self.lifetime_ms).saturating_add(self.if_error_ms)
+    }
+
+    /// From when on it is of no use but to be confirmed by the upstream.
+    #[must_use]
+    pub fn useless_from_ms(&self) -> u64 {
+        let grace = self.while_revalidating_ms.max(self.if_error_ms);
+        self.made_ms.saturating_add(self.lifetime_ms).saturating_add(grace)
+    }
+
+    /// Whether the upstream can be asked if it has changed.
+    #[must_use]
+    pub fn has_validator(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
+    }
+
+    /// Whether the client has it already: its `If-None-Match` names it, or, without one, its `If-Modified-Since` its
+    /// date (RFC 9110 section 13.2.2).
+    #[must_use]
+    pub fn is_known_to(&self, request: RequestView<'_>) -> bool {
+        match request.header(b"if-none-match") {
+            Some(tags) => self.etag.as_ref().is_some_and(|own| {
+                let bare = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
+                tags == b"*"
+                    || tags.split(|byte| *byte == b',').any(|tag| bare(tag.trim_ascii()) == bare(own))
+            }),
+            None => {
+                let date = |value: &[u8]| httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok();
+                let since = request.header(b"if-modified-since").and_then(date);
+                let own = self.last_modified.as_deref().and_then(date);
+                matches!((own, since), (Some(own), Some(since)) if own <= since)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::RequestHead;
+
+    fn entry() -> Entry {
+        Entry {
+            status: 200,
+            made_ms: 1_000_000,
+            lifetime_ms: 10_000,
+            while_revalidating_ms: 5_000,
+            if_error_ms: 60_000,
+            etag: Some(b"\"a\"".to_vec()),
+            last_modified: Some(b"Sun, 06 Nov 1994 08:49:37 GMT".to_vec()),
+            vary: vec![("accept".to_owned(), Some(b"x".to_vec())), ("accept-language".to_owned(), None)],
+        }
+    }
+
+    #[test]
+    fn an_entry_lives_as_long_as_it_and_the_request_say() {
+        let any = Directives::default();
+        for (wanted, age_ms, expected) in [
+            (any, 0, Freshness::Fresh),
+            (any, 9_999, Freshness::Fresh),
+            (any, 10_000, Freshness::Usable),
+            (any, 15_000, Freshness::Expired),
+            (Directives { max_age: Some(5), ..any }, 5_000, Freshness::Fresh),
+            (Directives { max_age: Some(5), ..any }, 5_001, Freshness::TooOld),
+            (Directives { min_fresh: Some(6), ..any }, 4_001, Freshness::TooOld),
+            (Directives { max_stale: Some(10), ..any }, 19_999, Freshness::Fresh),
+            (Directives { max_stale: Some(10), ..any }, 20_000, Freshness::Expired),
+            (Directives { max_stale: Some(u64::MAX), ..any }, 1 << 40, Freshness::Fresh),
+        ] {
+            assert_eq!(entry().freshness(&wanted, 1_000_000 + age_ms), expected, "{wanted:?} {age_ms}");
+        }
+        assert!(entry().stands_in(1_069_999) && !entry().stands_in(1_070_000));
+        assert_eq!((entry().age_seconds(1_002_900), entry().age_seconds(0)), (2, 0));
+    }
+
+    #[test]
+    fn an_entry_is_for_requests_that_say_the_same() {
+        let field = |accept: &'static [u8]| move |name: &str| (name == "accept").then_some(accept);
+        assert!(entry().answers(field(b"x")));
+        assert!(!entry().answers(field(b"y")));
+        assert!(!entry().answers(|_| Some(b"x")), "a language, where there was none");
+    }
+
+    #[test]
+    fn clients_are_believed_to_have_what_they_name() {
+        for (fields, expected) in [
+            ("", false),
+            ("If-None-Match: \"a\"", true),
+            ("If-None-Match: W/\"b\", W/\"a\"", true),
+            ("If-None-Match: *", true),
+            ("If-None-Match: \"b\"", false),
+            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", true),
+            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", false),
+            ("If-Modified-Since: yesterday", false),
+            ("If-None-Match: \"b\"\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", false),
+        ] {
+            let text = format!(
+                "GET / HTTP/1.1\r\nHost: a\r\n{fields}{}\r\n",
+                if fields.is_empty() { "" } else { "\r\n" }
+            );
+            let mut head = RequestHead::default();
+            assert!(head.parse(text.as_bytes()).unwrap());
+            assert_eq!(
+                entry().is_known_to(RequestView { head: &head, bytes: text.as_bytes() }),
+                expected,
+                "{fields}"
+            );
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! When the upstream has answered: what is kept of it, and what stands in for it.
+
+use super::Cache;
+use super::lookup::{Right, kept, say};
+use cache::{Entry, Message, Terms, message, varies_by};
+use plugin::{Exchange, KeptResponse, Recorder, UpstreamResponse, Verdict};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+use wire::{Method, ResponseHead};
+
+/// Notes that the client has named the kept response as one that it has.
+pub(super) struct ClientHasIt;
+
+/// A response being fetched for a request that could not be answered.
+pub(super) struct Fetching {
+    cache: Arc<Cache>,
+    key: Arc<[u8]>,
+    /// What there was, and was of no use as it was.
+    found: Option<(Arc<Entry>, Message)>,
+    fetch: Right,
+}
+
+impl Fetching {
+    pub(super) fn new(
+        cache: &Arc<Cache>,
+        key: Arc<[u8]>,
+        found: Option<(Arc<Entry>, Message)>,
+        fetch: Right,
+    ) -> Self {
+        Self { cache: Arc::clone(cache), key, found, fetch }
+    }
+
+    /// What the upstream may confirm.
+    pub(super) fn entry(&self) -> Option<&Entry> {
+        self.found.as_ref().map(|(entry, _)| &**entry)
+    }
+
+    /// What is to be kept of a response with this head, if anything.
+    fn entry_of(&self, exchange: &Exchange<'_>, head: &ResponseHead, bytes: &[u8]) -> Option<Entry> {
+        let Cache { policy, cookies, .. } = *self.cache;
+        let now_ms = self.cache.now_ms(exchange);
+        let now = UNIX_EPOCH + Duration::from_millis(now_ms);
+        let request = &exchange.request;
+        let terms = Terms::of(request.view, (head, bytes), policy, cookies, now)?;
+        let vary = varies_by(head, bytes).into_iter().map(|name| {
+            let value = request.header(name.as_bytes()).map(<[u8]>::to_vec);
+            (name, value)
+        });
+        Some(Entry::new(head, bytes, &terms, vary.collect(), now_ms))
+    }
+
+    /// The upstream says that what there was is what there is.
+    fn confirmed(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        message: &Message,
+        new: (&ResponseHead, &[u8]),
+    ) -> KeptResponse {
+        let mut old = ResponseHead::default();
+        // It was read when it was kept: if this can't be, it is sent as it is.
+        if old.parse(&message.head, Method::Get) != Ok(true) {
+            return kept(message);
+        }
+        let message = message::refreshed(message, &old, new.0, new.1);
+        if old.parse(&message.head, Method::Get) == Ok(true)
+            && let Some(entry) = self.entry_of(exchange, &old, &message.head)
+        {
+            say(exchange, "REVALIDATED", &entry, self.cache.now_ms(exchange));
+            self.cache.zone.keep(&self.key, entry, message.clone(), self.fetch.take());
+        }
+        kept(&message)
+    }
+
+    /// What there was, if it may stand in for an upstream that fails.
+    fn stand_in(&self, exchange: &mut Exchange<'_>) -> Option<KeptResponse> {
+        let (entry, message) = self.found.as_ref()?;
+        let now_ms = self.cache.now_ms(exchange);
+        if !entry.stands_in(now_ms) {
+            return None;
+        }
+        say(exchange, "STALE", entry, now_ms);
+        if entry.is_known_to(exchange.request.view) {
+            exchange.extras().note(&*self.cache, ClientHasIt);
+        }
+        Some(kept(message))
+    }
+}
+
+impl plugin::Keeper for Fetching {
+    fn answered(&mut self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) -> Verdict {
+        let Some((head, bytes)) = response.head else { return Verdict::Pass };
+        if head.status == 304
+            && let Some((_, message)) = self.found.clone()
+        {
+            if let Some((entry, _)) = &self.found
+                && entry.is_known_to(exchange.request.view)
+            {
+                exchange.extras().note(&*self.cache, ClientHasIt);
+            }
+            return Verdict::Instead(self.confirmed(exchange, &message, (head, bytes)));
+        }
+        if matches!(head.status, 500 | 502 | 503 | 504)
+            && let Some(kept) = self.stand_in(exchange)
+        {
+            return Verdict::Instead(kept);
+        }
+        let too_long = head.content_length.is_some_and(|length| length > self.cache.body_bytes_max as u64);
+        if too_long || self.cache.is_excluded(exchange) {
+            return Verdict::Pass;
+        }
+        match self.entry_of(exchange, head, bytes) {
+            None => Verdict::Pass,
+            Some(entry) => Verdict::Record(Box::new(Recording {
+                cache: Arc::clone(&self.cache),
+                key: Arc::clone(&self.key),
+                entry,
+                head: message::head_of(head, bytes),
+                body: Some(Vec::new()),
+                fetch: self.fetch.take(),
+            })),
+        }
+    }
+
+    fn failed(&mut self, exchange: &mut Exchange<'_>) -> Option<KeptResponse> {
+        self.stand_in(exchange)
+    }
+}
+
+/// A response being kept while it passes.
+struct Recording {
+    cache: Arc<Cache>,
+    key: Arc<[u8]>,
+    entry: Entry,
+    head: Vec<u8>,
+    /// `None` once it turned out to be too long.
+    body: Option<Vec<u8>>,
+    fetch: Right,
+}
+
+impl Recorder for Recording {
+    fn piece(&mut self, piece: &[u8]) {
+        let Some(body) = &mut self.body else { return };
+        if body.len() + piece.len() > self.cache.body_bytes_max {
+            // Who waits for it has to ask for itself.
+            (self.body, self.fetch) = (None, None);
+        } else {
+            body.extend_from_slice(piece);
+        }
+    }
+
+    fn finish(self: Box<Self>) {
+        let Self { cache, key, entry, head, body, fetch } = *self;
+        if let Some(body) = body {
+            cache.zone.keep(&key, entry, message::whole(head, body), fetch);
+        }
+    }
+}
