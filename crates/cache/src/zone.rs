@@ -7,10 +7,15 @@ use crate::{Entry, Fetch, Landing, Message, VARIANTS_MAX, ZoneSpec};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What an entry takes in memory besides its bytes: maps, counts, the entry's own fields.
 const OVERHEAD_BYTES: u64 = 512;
+
+/// How long a start waits for what is found again on disk: enough for some ten thousand files.
+const TAKE_OVER: Duration = Duration::from_secs(1);
 
 /// A zone. All workers share it: one lock, held for a look into a table; nothing is read, written or sent under it.
 pub struct Zone {
@@ -54,7 +59,15 @@ impl Zone {
         };
         let index = Mutex::new(Index::new(weight_max, count(spec.memory_bytes)));
         let zone = Arc::new(Self { index, fetches: Arc::default(), disk });
-        zone.with_disk(Self::take_over);
+        let (done, taken_over) = sync_channel(1);
+        if zone.with_disk(move |zone, disk| {
+            zone.take_over(disk);
+            // Nobody may be waiting any more.
+            let _ = done.try_send(());
+        }) {
+            // What takes longer goes on meanwhile; what is not found yet is fetched.
+            let _ = taken_over.recv_timeout(TAKE_OVER);
+        }
         Ok(zone)
     }
 
@@ -205,7 +218,7 @@ mod tests {
     use crate::DiskSpec;
     use std::path::Path;
     use std::task::{Context, Poll, Waker};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     fn memory(bytes: u64) -> Arc<Zone> {
         Zone::open(&ZoneSpec { name: "m".to_owned(), memory_bytes: bytes, disk: None }).unwrap()

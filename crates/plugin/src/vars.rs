@@ -257,7 +257,8 @@ mod tests {
     #[test]
     fn variables_of_the_request_have_apisix_values() {
         let bench = Bench::new(
-            "GET /a/%62?x=1%202&y&na%6de=n\nHost: a.com:80\nContent-Type: text/plain\nContent-Length: 5",
+            "GET /a/%62?x=1%202&y&na%6de=n\nHost: a.com:80\nContent-Type: text/plain\nContent-Length: 5\n\
+             Authorization: basic dXNlcjpwOnE=",
         );
         let mut exchange = bench.exchange();
         (exchange.matched_uri, exchange.matched_host) = ("/a/:id", "");
@@ -265,6 +266,7 @@ mod tests {
             ("uri", Some("/a/b")),
             ("request_uri", Some("/a/b?x=1%202&y&na%6de=n")),
             ("real_request_uri", Some("/a/%62?x=1%202&y&na%6de=n")),
+            ("remote_user", Some("user")),
             ("arg_x", Some("1 2")),
             ("arg_y", Some("")),
             ("arg_name", Some("n")),

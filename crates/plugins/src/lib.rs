@@ -7,6 +7,7 @@ use plugin::PluginDef;
 mod amount;
 mod auth;
 mod compression;
+mod decoding;
 mod headers;
 mod limit_key;
 mod random;

@@ -18,9 +18,10 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - `filters` leave a body with a `Content-Encoding` as it is: compressed bodies are not unpacked.
+//! - `filters` unpack gzip and brotli; a body in another encoding is left as it is, with what its head says of it.
 //! - `options` of a filter: `i`, `s`, `m` and `x` count; how matching is done (`j`, `o`) is not a user's business.
 
+use crate::decoding::Coded;
 use crate::headers::{self, HeaderOps};
 use crate::text::Substitution;
 use base64::Engine;
@@ -177,12 +178,21 @@ impl ResponseRewrite {
         match &self.body {
             Some(body) => exchange.extras().body_filters.push(Replaced(body.clone())),
             None => {
-                if response.header(b"content-encoding", &exchange.reply_headers).is_some() {
-                    tracing::error!("response-rewrite: filters leave compressed bodies as they are");
+                let encoding = response.header(b"content-encoding", &exchange.reply_headers);
+                let Some(coded) = Coded::of(encoding) else {
+                    tracing::error!(
+                        "response-rewrite: filters leave a body as it is whose encoding they don't know"
+                    );
                     return;
-                }
+                };
                 let (filters, limit_bytes) = (Arc::clone(&self.filters), self.limit_bytes);
-                let transform = move |body| filters.iter().fold(body, |body, f| f.apply(body));
+                let transform = move |body| match coded.decode(body, limit_bytes) {
+                    Ok(plain) => filters.iter().fold(plain, |body, filter| filter.apply(body)),
+                    Err(error) => {
+                        tracing::error!("response-rewrite: a compressed body can't be unpacked: {error}");
+                        Vec::new()
+                    }
+                };
                 exchange.extras().body_filters.push(Held::new(limit_bytes, transform));
             }
         }

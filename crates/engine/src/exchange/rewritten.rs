@@ -21,6 +21,12 @@ pub(super) struct Passing {
 /// What is made of a body under way.
 struct Output {
     passing: Passing,
+    /// The head as the upstream sent it.
+    head: Vec<u8>,
+    /// How the body is framed where nothing is made of it but what it is.
+    as_it_came: Option<Framing>,
+    /// Whether the client's connection may carry another request, as far as that is not the framing's to say.
+    may_keep: bool,
     /// What came out and is not sent yet.
     made: Vec<u8>,
     /// The lines of the trailer section; empty without one.
@@ -41,7 +47,7 @@ impl Ends<'_, '_, '_> {
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
         let response = &*job.message.response;
-        let mut flow = BodyFlow {
+        let flow = BodyFlow {
             decoder: BodyDecoder::new(response.body),
             framing: Framing::Close,
             start: response.length,
@@ -49,65 +55,75 @@ impl Ends<'_, '_, '_> {
             read_timeout: job.timeouts.read,
         };
         let head = buffer[..response.length].to_vec();
-        let as_it_came = passing
-            .filters
-            .is_empty()
-            .then(|| download::framing(response.body, job.exchange.request.view.head.facts.http11));
-        let mut output = Output { passing, made: Vec::new(), trailers: Vec::new(), framing: None };
-        let mut client_keeps =
-            body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
-        let ended = loop {
+        let http11 = job.exchange.request.view.head.facts.http11;
+        let as_it_came = passing.filters.is_empty().then(|| download::framing(response.body, http11));
+        let may_keep = body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
+        let mut output = Output {
+            passing,
+            head,
+            as_it_came,
+            may_keep,
+            made: Vec::new(),
+            trailers: Vec::new(),
+            framing: None,
+        };
+        match self.pass(buffer, job, flow, &mut output).await {
+            Err(error) if output.framing.is_some() => Ok(cut_off(job.exchange, &error)),
+            result => result,
+        }
+    }
+
+    /// Reads the body, and sends what becomes of it, until it is over.
+    async fn pass(
+        &mut self,
+        buffer: &mut [u8],
+        job: &mut Job<'_, '_, '_>,
+        mut flow: BodyFlow,
+        output: &mut Output,
+    ) -> Result<Delivery, ProxyError> {
+        let over = loop {
             let over = output.take(&mut flow, buffer)?;
             let last = over || !output.passing.wants_more();
             let at_hand = !last && flow.refill_now(self, buffer).await?;
             output.release(last, at_hand)?;
             if output.framing.is_none() && (last || !output.made.is_empty()) {
-                let framing = framing(job.exchange, as_it_came, last, output.made.len());
-                client_keeps &= framing != Framing::Close;
-                output.framing = Some(framing);
-                self.write_head(job, &head, framing, as_it_came.is_none(), client_keeps);
+                self.write_head(job, output, last);
             }
-            let sent = match output.framing {
-                Some(framing) => self.send_made(job, &mut output, framing, last).await,
-                None => Ok(()),
-            };
-            let read = match sent {
-                Ok(()) if last => break over,
-                Ok(()) if at_hand => Ok(()),
-                Ok(()) => flow.refill(self, buffer).await,
-                Err(error) => Err(error),
-            };
-            match read {
-                Err(error) if output.framing.is_some() => return Ok(cut_off(job.exchange, &error)),
-                read => read?,
+            if let Some(framing) = output.framing {
+                self.send_made(job, output, framing, last).await?;
+            }
+            if last {
+                break over;
+            }
+            if !at_hand {
+                flow.refill(self, buffer).await?;
             }
         };
-        let upstream_reusable = job.message.response.keep_alive && ended && flow.start == flow.filled;
+        let client_keeps = output.may_keep && output.framing != Some(Framing::Close);
+        let upstream_reusable = job.message.response.keep_alive && over && flow.start == flow.filled;
         Ok(Delivery { complete: true, client_keeps, upstream_reusable })
     }
 
-    fn write_head(
-        &self,
-        job: &mut Job<'_, '_, '_>,
-        head: &[u8],
-        framing: Framing,
-        changed: bool,
-        client_keeps: bool,
-    ) {
+    /// Writes the head, now that something of the body is known, or, if this is the `last`, all of it.
+    fn write_head(&self, job: &mut Job<'_, '_, '_>, output: &mut Output, last: bool) {
         let Job { message, exchange, .. } = job;
-        match framing {
-            _ if !changed => {}
-            Framing::Exact(length) => exchange.reply_headers.set_number("Content-Length", length),
-            _ => exchange.reply_headers.remove("Content-Length"),
+        let framing = framing(exchange, output.as_it_came, last, output.made.len());
+        output.framing = Some(framing);
+        if output.as_it_came.is_none() {
+            match framing {
+                Framing::Exact(length) => exchange.reply_headers.set_number("Content-Length", length),
+                _ => exchange.reply_headers.remove("Content-Length"),
+            }
         }
+        let keep_alive = output.may_keep && framing != Framing::Close;
         let response = &*message.response;
         respond::write_relayed_head(
             self.worker,
             exchange,
             response,
-            head,
+            &output.head,
             framing,
-            client_keeps,
+            keep_alive,
             message.out,
         );
     }

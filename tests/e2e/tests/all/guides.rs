@@ -77,3 +77,12 @@ fn the_guide_for_those_who_come_from_nginx_works() {
         }
     });
 }
+
+#[test]
+fn the_guide_to_caching_works() {
+    own_network("guides::the_guide_to_caching_works", &[8080, 9080], |home| {
+        if home == Home::Ours {
+            follow(include_str!("../../../../docs/guide/caching.md"));
+        }
+    });
+}

@@ -6,6 +6,7 @@ mod admin_access;
 mod bench;
 mod bodies;
 mod body_filters;
+mod caching;
 mod centre;
 mod centre_crashes;
 mod compressed;
