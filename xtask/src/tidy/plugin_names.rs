@@ -13,6 +13,9 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/import/src/nginx", "a translation writes configurations, and those name plugins"),
 ];
 
+/// Names that are those of something else as well, with what that is.
+const HOMONYMS: &[(&str, &str)] = &[("gzip", "a content coding")];
+
 /// What every definition starts with.
 const DEFINITION: &str = "PluginDef::new";
 
@@ -42,6 +45,7 @@ fn names(tree: &Tree) -> Vec<&str> {
                 .filter_map(|(line, _)| rust.product_literals().find(|(at, _)| *at >= line))
                 .map(|(_, name)| name)
         })
+        .filter(|name| !HOMONYMS.iter().any(|(homonym, _)| homonym == name))
         .collect()
 }
 

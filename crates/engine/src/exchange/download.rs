@@ -159,24 +159,9 @@ impl Ends<'_, '_, '_> {
         job: &mut Job<'_, '_, '_>,
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
+        self.final_head(buffer, &mut filled, job).await?;
         let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
-        loop {
-            self.complete_head(buffer, &mut filled, message, exchange).await?;
-            if message.response.status == 101 && !(route.websocket && facts.upgrade) {
-                return Err(ProxyError::new(
-                    Side::Upstream,
-                    ErrorKind::Protocol,
-                    "upstream switched protocols unasked",
-                ));
-            }
-            if message.response.status >= 200 || message.response.status == 101 {
-                break;
-            }
-            self.pass_interim(buffer, message, facts.http11).await?;
-            buffer.copy_within(message.response.length..filled, 0);
-            filled -= message.response.length;
-        }
         self.answering.set(true);
         let response = &*message.response;
         // A plugin may have asked by another method than the client's.
@@ -233,6 +218,31 @@ impl Ends<'_, '_, '_> {
         }
         // Bytes after the response belong to no request: such a connection is not used again.
         Ok(Delivery { complete, client_keeps, upstream_reusable: reusable && flow.start == flow.filled })
+    }
+
+    /// Reads up to the end of the head that is no interim one, and passes those on.
+    async fn final_head(
+        &mut self,
+        buffer: &mut [u8],
+        filled: &mut usize,
+        job: &mut Job<'_, '_, '_>,
+    ) -> Result<(), ProxyError> {
+        let Job { message, exchange, route, .. } = job;
+        let facts = exchange.request.view.head.facts;
+        loop {
+            self.complete_head(buffer, filled, message, exchange).await?;
+            let (status, length) = (message.response.status, message.response.length);
+            if status == 101 && !(route.websocket && facts.upgrade) {
+                let unasked = "upstream switched protocols unasked";
+                return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, unasked));
+            }
+            if status >= 200 || status == 101 {
+                return Ok(());
+            }
+            self.pass_interim(buffer, message, facts.http11).await?;
+            buffer.copy_within(length..*filled, 0);
+            *filled -= length;
+        }
     }
 
     /// Reads until the head is complete.

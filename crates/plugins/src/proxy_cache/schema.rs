@@ -18,11 +18,7 @@ pub(super) fn schema() -> Value {
             "cache_key": {
                 "type": "array",
                 "minItems": 1,
-                "items": {
-                    "description": "a key for caching",
-                    "type": "string",
-                    "pattern": "(^[^\\$].+$|^\\$[0-9a-zA-Z_]+$)"
-                },
+                "items": value,
                 "default": ["$host", "$request_uri"]
             },
             "cache_http_status": {
