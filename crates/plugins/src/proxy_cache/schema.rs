@@ -24,12 +24,7 @@ pub(super) fn schema() -> Value {
             "cache_http_status": {
                 "type": "array",
                 "minItems": 1,
-                "items": {
-                    "description": "http response status",
-                    "type": "integer",
-                    "minimum": 200,
-                    "maximum": 599
-                },
+                "items": {"type": "integer", "minimum": 200, "maximum": 599},
                 "uniqueItems": true,
                 "default": [200, 301, 404]
             },
