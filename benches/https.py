@@ -6,7 +6,8 @@
 DIR takes configurations, certificate, files and logs. Three servers run on CPU 0, one worker each, and only one of them
 is busy at a time: nginx with the study's configuration, nginx with its best one (gzip_static, precompressed), and
 Tidegate with the study's (`tidegate serve --nginx-conf`). The client is on CPU 1: wrk for requests, Python's OpenSSL for
-handshakes. All run in turns, forth and back; ratios are taken within a round. Prints Markdown.
+handshakes. All run in turns, forth and back; ratios are taken within a round. At last the latency of the compressed text
+at 80 % of Tidegate's peak (`steady`): an open loop, counted from the intended start. Prints Markdown.
 
 CPU time is the scheduler's account of all threads of the server (`schedstat`), user and kernel together: what the
 neighbours of a shared machine take is not in it, what they do to caches is.
@@ -14,6 +15,7 @@ neighbours of a shared machine take is not in it, what they do to caches is.
 import argparse
 import dataclasses
 import gzip
+import json
 import os
 import pathlib
 import shutil
@@ -123,6 +125,15 @@ def requests(server, path, options, conns, seconds):
     return Sample(run.requests, cpu.nanoseconds(), run.per_second, run.p99_ms, run.bad)
 
 
+def steady(server, tidegate, conns, seconds):
+    """Requests per second at 80 % of the peak, and the p99 in milliseconds."""
+    rate = int(requests(server, '/text.txt', GZIP, conns, seconds).per_second * 0.8)
+    output = subprocess.run(
+        ['taskset', '-c', str(load.CLIENT_CPU), tidegate, 'bench', server.url('/text.txt'), *GZIP, '--insecure', '--quiet',
+         '--json', f'-c{conns}', f'-d{seconds}s', f'--rate={rate}'], check=True, capture_output=True, text=True).stdout
+    return rate, json.loads(output)['latency_ms']['p99']
+
+
 def context():
     made = ssl.create_default_context()
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
@@ -186,20 +197,22 @@ def main():
     parser.add_argument('--conns', type=int, default=16)
     parser.add_argument('--handshakes', type=int, default=400, help='of one run')
     parser.add_argument('--key', choices=['ec', 'rsa'], default='ec', help="the certificate's: P-256 or RSA 2048")
-    parser.add_argument('--only', default=','.join([*REQUESTS, *HANDSHAKES]), help='default: %(default)s')
+    parser.add_argument('--only', default=','.join([*REQUESTS, *HANDSHAKES, 'steady']), help='default: %(default)s')
     options = parser.parse_args()
     for tool in ['nginx', 'taskset', 'wrk', 'openssl']:
         if not shutil.which(tool):
             sys.exit(f'{tool} is not installed')
     folder = pathlib.Path(options.dir).resolve()
     prepare(folder, options.key)
-    servers = start_all(folder, options.tidegate or peers.built_tidegate())
+    tidegate = options.tidegate or peers.built_tidegate()
+    servers = start_all(folder, tidegate)
     os.sched_setaffinity(0, {load.CLIENT_CPU})
     try:
         print(f'{options.rounds} rounds of {options.seconds} s, {options.conns} connections, {options.key} key, '
               f'{connect(servers[-1], context()).cipher()[0]}\n\n| case | server | per CPU second | CPU us each | per second |'
               ' p99 ms | bad | tidegate / it |\n|---|---|---|---|---|---|---|---|')
-        for case in options.only.split(','):
+        cases = options.only.split(',')
+        for case in [case for case in cases if case != 'steady']:
             if case in REQUESTS:
                 path, wrk_options, aims = REQUESTS[case]
                 run = lambda s: requests(s, path, wrk_options, options.conns, options.seconds)
@@ -208,6 +221,10 @@ def main():
                 run = lambda s: handshakes(s, case == 'resumed', options.handshakes)
             taking_part = [server for server in servers if server.name in [*aims, 'tidegate']]
             print_rows(case, in_turns(taking_part, options.rounds, run), aims)
+        if 'steady' in cases:
+            found = [steady(servers[-1], tidegate, options.conns, options.seconds) for _ in range(options.rounds)]
+            print(f'\nAt {median(rate for rate, _ in found):,.0f} requests per second, 80 % of the peak: p99 '
+                  f'{median(p99 for _, p99 in found):.2f} ms ({min(p for _, p in found):.2f}-{max(p for _, p in found):.2f})')
     finally:
         for server in servers:
             server.process.send_signal(signal.SIGTERM)
