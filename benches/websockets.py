@@ -46,10 +46,14 @@ def resident(pid):
 
 async def serve(reader, writer):
     """An upgrade, then every byte back."""
-    await reader.readuntil(b'\r\n\r\n')
-    writer.write(SWITCH)
-    while data := await reader.read(64):
-        writer.write(data)
+    try:
+        await reader.readuntil(b'\r\n\r\n')
+        writer.write(SWITCH)
+        while data := await reader.read(64):
+            writer.write(data)
+    except (asyncio.CancelledError, ConnectionError):
+        # The end of the measurement, which nobody need hear of.
+        pass
     writer.close()
 
 

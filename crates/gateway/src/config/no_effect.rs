@@ -94,7 +94,8 @@ mod tests {
             ("nginx_config:\n  http_configuration_snippet: |\n    # only a comment\n", 0),
             ("apisix:\n  stream_proxy:\n    tcp: [9100]\n", 1),
             ("apisix:\n  stream_proxy:\n", 0),
-            ("apisix: {enable_http2: true, delete_uri_tail_slash: true, dns_resolver: [1.1.1.1]}\n", 1),
+            ("apisix: {enable_http2: true, delete_uri_tail_slash: true, dns_resolver_valid: 30}\n", 1),
+            ("apisix: {dns_resolver: [1.1.1.1]}\ndiscovery: {dns: {servers: [1.1.1.1]}}\n", 0),
             ("apisix: {enable_http2: false, delete_uri_tail_slash: false, resolver_timeout: 5}\n", 0),
             (
                 "nginx_config: {http: {underscores_in_headers: \"on\", large_client_header_buffers: 4 8k}}\n",

@@ -60,6 +60,10 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
 
 fn name_server(field: &Field<'_>) -> Option<SocketAddr> {
     let text = field.text()?;
+    if text.is_empty() && matches!(field.value(), Value::Filled(_)) {
+        // A variable that is not set: told of already.
+        return None;
+    }
     discovery::names::parse_server(text).or_else(|| {
         field.fail(format!("{text:?} is no name server"), "write it like 1.1.1.1 or 127.0.0.1:8600")
     })

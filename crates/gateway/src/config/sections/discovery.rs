@@ -27,3 +27,17 @@ pub(super) fn discovery(root: &Section<'_>) -> Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::read_text;
+
+    #[test]
+    fn kinds_that_are_not_built_are_named_and_mistakes_have_a_path() {
+        let read = |text: &str| read_text("f", text, &|_| None);
+        let loaded = read("discovery: {nacos: {host: [a]}, dns: {servers: [127.0.0.1]}}\n").unwrap();
+        assert!(loaded.warnings.to_string().contains("nacos"), "{}", loaded.warnings);
+        let report = read("discovery: {dns: {servers: [a.example]}}\n").unwrap_err();
+        assert!(report.to_string().contains("/dns/servers"), "{report}");
+    }
+}
