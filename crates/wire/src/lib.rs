@@ -1,4 +1,4 @@
-//! Sans-I/O HTTP codecs: bytes in, heads and body events out. No sockets, no clock, no allocation per message in the
+//! Sans-I/O codecs: bytes in, heads and body events out. No sockets, no clock, no allocation per message in the
 //! plain case.
 //!
 //! Every protocol meets in one vocabulary: a head ([`RequestHead`], [`ResponseHead`]: ranges into the bytes it was
@@ -11,6 +11,7 @@ mod target;
 
 pub mod http1;
 pub mod http2;
+pub mod proxy_protocol;
 
 pub use body::{BodyEvent, BodyLength};
 pub use field::{Field, Known, Span};
