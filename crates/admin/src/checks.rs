@@ -68,7 +68,7 @@ pub(crate) async fn mistakes(
         if others {
             stream_checks::check_superior(admin, target.id, fields, &mut found).await?;
         }
-        stream_checks::check(fields, plugins, &mut found);
+        stream_checks::check(&admin.registry, fields, plugins, &mut found, &mut unknown);
         return Ok((found, unknown));
     }
     plugin_checks::check(&admin.registry, plugins, Side::Route, &mut found, &mut unknown);

@@ -10,6 +10,8 @@ use serde_json::Value;
 pub(crate) enum Side {
     /// In routes, services and all that routes are made of.
     Route,
+    /// In stream routes.
+    Stream,
     /// In consumers and credentials.
     Consumer,
 }
@@ -45,7 +47,7 @@ pub(crate) fn check(
                 unknown.extend(fields.into_iter().map(|field| format!("{pointer}{field}")));
             }
             Err(errors) => {
-                let first = first_line(registry, name, (config, credential), &errors);
+                let first = first_line(registry, name, (config, credential, side), &errors);
                 let errors = errors.into_iter().map(|error| error.under("/plugins")).collect();
                 found.push_as(format!("{before}{first}"), errors);
             }
@@ -57,19 +59,27 @@ pub(crate) fn check(
 fn first_line(
     registry: &Registry,
     name: &str,
-    (config, credential): (&Value, bool),
+    (config, credential, side): (&Value, bool, Side),
     errors: &[ConfigError],
 ) -> String {
     let report = match credential {
         true => registry.check_consumer_config(name, config),
         false => registry.check_config(name, config),
     };
+    let usual = format!("failed to check the configuration of plugin {name} err: ");
+    let start = match side {
+        Side::Stream => &format!("failed to check the configuration of stream plugin [{name}]: "),
+        _ => &usual,
+    };
     if let Some(line) = report.and_then(|report| report.first) {
-        return format!("failed to check the configuration of plugin {name} err: {line}");
+        return format!("{start}{line}");
     }
     let Some(error) = errors.first() else { return String::new() };
     if error.path.contains("/_meta/filter") {
         return format!("failed to validate the 'vars' expression: {}", error.message);
     }
-    error.message.clone()
+    match error.message.strip_prefix(&usual) {
+        Some(line) => format!("{start}{line}"),
+        None => error.message.clone(),
+    }
 }

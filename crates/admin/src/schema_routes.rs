@@ -10,18 +10,24 @@ use crate::write::warned;
 use crate::{Admin, AdminRequest, AdminResponse};
 use model::Kind;
 use model::schema::{parts, schema, secret_of, unknown_fields, validator};
-use plugin::PluginDef;
+use plugin::{PluginDef, Registry};
 use serde_json::{Map, Value, json};
 
 /// `GET /plugins/list`: names, those that run first first.
 pub(crate) fn plugin_names(admin: &Admin, args: &Args) -> Answer {
+    let Some(registry) = subsystem(admin, args) else {
+        return Err(AdminResponse::text(400, "invalid subsystem passed"));
+    };
+    let names: Vec<_> = registry.all().into_iter().map(|def| def.name).collect();
+    Ok(AdminResponse::json(200, &json!(names)))
+}
+
+/// The plugins of the subsystem that is asked for; HTTP's where none is named.
+fn subsystem<'a>(admin: &'a Admin, args: &Args) -> Option<&'a Registry> {
     match args.get("subsystem").unwrap_or("http") {
-        "http" => {
-            let names: Vec<_> = admin.registry.all().into_iter().map(|def| def.name).collect();
-            Ok(AdminResponse::json(200, &json!(names)))
-        }
-        "stream" => Ok(AdminResponse::json(200, &json!([]))),
-        _ => Err(AdminResponse::text(400, "invalid subsystem passed")),
+        "http" => Some(&admin.registry),
+        "stream" => admin.registry.streams(),
+        _ => None,
     }
 }
 
@@ -70,25 +76,22 @@ pub(crate) fn validate(admin: &Admin, request: &AdminRequest, args: &Args, colle
 }
 
 fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
-    let subsystem = args.get("subsystem").unwrap_or("http");
-    if !["http", "stream"].contains(&subsystem) {
-        return Err(AdminResponse::error(400, format!("unsupported subsystem: {subsystem}")));
-    }
-    let http = subsystem == "http";
-    let known = |def: &&'static PluginDef| http && (name.is_empty() || def.name == name);
-    let mut plugins = admin.registry.all().into_iter().filter(known);
+    let asked = args.get("subsystem").unwrap_or("http");
+    let Some(registry) = subsystem(admin, args) else {
+        return Err(AdminResponse::error(400, format!("unsupported subsystem: {asked}")));
+    };
     if args.get("all") == Some("true") {
-        let all = admin.registry.all().into_iter().filter(|_| http);
-        let all: Map<_, _> = all.map(|def| (def.name.to_owned(), properties(admin, def))).collect();
+        let all = registry.all().into_iter();
+        let all: Map<_, _> = all.map(|def| (def.name.to_owned(), properties(registry, def))).collect();
         return Ok(AdminResponse::json(200, &Value::Object(all)));
     }
-    let Some(def) = plugins.next().filter(|_| !name.is_empty()) else {
-        return Err(AdminResponse::error(404, format!("plugin not found in subsystem {subsystem}")));
+    let Some(def) = registry.get(name) else {
+        return Err(AdminResponse::error(404, format!("plugin not found in subsystem {asked}")));
     };
     let schema = match args.get("schema_type") {
-        Some("consumer") => admin.registry.consumer_schema(def.name),
-        Some("metadata") => admin.registry.metadata_schema(def.name),
-        _ => admin.registry.schema(def.name),
+        Some("consumer") => registry.consumer_schema(def.name),
+        Some("metadata") => registry.metadata_schema(def.name),
+        _ => registry.schema(def.name),
     };
     match schema {
         Some(schema) => Ok(AdminResponse::json(200, schema)),
@@ -97,14 +100,14 @@ fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
 }
 
 /// A plugin as `?all=true` shows it.
-fn properties(admin: &Admin, def: &PluginDef) -> Value {
+fn properties(registry: &Registry, def: &PluginDef) -> Value {
     let mut shown = json!({
         "version": 0.1,
         "priority": def.priority,
-        "schema": admin.registry.schema(def.name),
-        "metadata_schema": admin.registry.metadata_schema(def.name),
+        "schema": registry.schema(def.name),
+        "metadata_schema": registry.metadata_schema(def.name),
     });
-    if let Some(schema) = admin.registry.consumer_schema(def.name) {
+    if let Some(schema) = registry.consumer_schema(def.name) {
         shown["consumer_schema"] = schema.clone();
         shown["type"] = json!("auth");
     }

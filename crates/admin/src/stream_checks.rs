@@ -2,19 +2,25 @@
 
 use crate::identity::text_of;
 use crate::mistakes::Mistakes;
+use crate::plugin_checks::{self, Side};
 use crate::{Admin, list};
 use ipnet::IpNet;
 use model::{Kind, PluginMap};
+use plugin::Registry;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use store::StoreError;
 
 /// Checks plugins, addresses and protocol, in APISIX's order.
-pub(crate) fn check(fields: &Map<String, Value>, plugins: &PluginMap, found: &mut Mistakes) {
-    // There are no plugins for streams yet.
-    for name in plugins.keys() {
-        let pointer = format!("/plugins/{}", name.replace('~', "~0").replace('/', "~1"));
-        found.push(pointer, format!("unknown plugin [{name}]"));
+pub(crate) fn check(
+    registry: &Registry,
+    fields: &Map<String, Value>,
+    plugins: &PluginMap,
+    found: &mut Mistakes,
+    unknown: &mut Vec<String>,
+) {
+    if let Some(streams) = registry.streams() {
+        plugin_checks::check(streams, plugins, Side::Stream, found, unknown);
     }
     for name in ["remote_addr", "server_addr"] {
         let Some(address) = fields.get(name).and_then(Value::as_str) else { continue };
@@ -22,7 +28,7 @@ pub(crate) fn check(fields: &Map<String, Value>, plugins: &PluginMap, found: &mu
             found.push(format!("/{name}"), format!("invalid {name}: {address}"));
         }
     }
-    // Nor are there protocols inside of them.
+    // There are no protocols inside of streams yet.
     if let Some(name) = protocol(fields).and_then(|protocol| protocol.get("name")?.as_str()) {
         found.push("/protocol/name", format!("unknown protocol [{name}]"));
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The engine's settings.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Addresses to serve HTTP on.
+    /// Addresses to serve.
     pub listen: Vec<Listen>,
     /// Workers, each a thread with an event loop of its own; at least 1. Fixed at the start.
     pub workers: usize,
@@ -49,6 +49,8 @@ pub struct EngineConfig {
     pub mount: Option<Mount>,
     /// Where exchanges are recorded; `None`: nowhere.
     pub access_log: Option<Arc<AccessLog>>,
+    /// What holds for sessions of stream routes.
+    pub streams: Streams,
 }
 
 impl EngineConfig {
@@ -58,7 +60,7 @@ impl EngineConfig {
     }
 }
 
-/// An address to serve HTTP on.
+/// An address to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
     /// The address; port 0 lets the kernel choose.
@@ -67,6 +69,35 @@ pub struct Listen {
     pub optional: bool,
     /// Whether its connections are encrypted.
     pub tls: bool,
+    /// Whether its connections begin with a PROXY protocol header.
+    pub proxy_protocol: bool,
+    /// What is served there.
+    pub serves: Serves,
+}
+
+/// What an address serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// Requests.
+    Http,
+    /// TCP sessions of stream routes.
+    Tcp {
+        /// Whether their upstreams are told of the client by a PROXY protocol header.
+        proxy_protocol_to_upstream: bool,
+    },
+    /// UDP sessions of stream routes.
+    Udp,
+}
+
+/// What holds for sessions of stream routes.
+#[derive(Debug, Clone, Default)]
+pub struct Streams {
+    /// What TLS is spoken with clients. Not HTTP's: no protocol is offered by ALPN.
+    pub tls: Option<Arc<tls::Server>>,
+    /// Peers whose PROXY protocol headers are believed.
+    pub real_ip_from: Vec<IpNet>,
+    /// Where sessions are recorded; `None`: nowhere.
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 /// Limits on clients.

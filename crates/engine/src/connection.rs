@@ -293,7 +293,7 @@ pub(crate) struct Open<'w> {
 }
 
 impl<'w> Open<'w> {
-    fn new(worker: &'w Worker) -> Self {
+    pub(crate) fn new(worker: &'w Worker) -> Self {
         worker.open.set(worker.open.get() + 1);
         worker.context.metrics.connections.opened(&worker.token, State::Reading);
         Self { worker, state: Cell::new(State::Reading) }

@@ -62,12 +62,7 @@ impl Bound {
     /// The addresses taken, ports chosen by the kernel included.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners
-            .first()
-            .into_iter()
-            .flatten()
-            .filter_map(|listener| listener.socket.local_addr().ok())
-            .collect()
+        self.listeners.first().into_iter().flatten().map(|listener| listener.address).collect()
     }
 
     /// Starts the workers.

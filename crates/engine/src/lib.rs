@@ -3,6 +3,7 @@
 //! Each worker is a thread with its own event loop, listeners, buffers and upstream connections; nothing is shared
 //! between workers but the immutable snapshot. A request's path is told by `exchange`.
 
+mod accept;
 mod buffers;
 mod clock;
 mod config;
@@ -15,15 +16,18 @@ mod io;
 mod listen;
 mod merged;
 mod port_owner;
+mod proxy_protocol;
 mod real_ip;
 mod sleep;
+mod stream;
 mod sys;
 mod timer;
 mod transport;
+mod tunnel;
 mod upstream;
 mod worker;
 
-pub use config::{ClientLimits, EngineConfig, Listen, Mount, MountHandler, MountRequest};
+pub use config::{ClientLimits, EngineConfig, Listen, Mount, MountHandler, MountRequest, Serves, Streams};
 pub use handle::{Bound, Context, Engine, Ports};
 pub use listen::BindError;
 pub use port_owner::port_owner;

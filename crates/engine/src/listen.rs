@@ -1,20 +1,22 @@
 //! Listening sockets: one per worker and address, told apart by the kernel (`SO_REUSEPORT`).
 
-use crate::config::Listen;
+use crate::config::{Listen, Serves};
 use crate::port_owner::port_owner;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A socket that connections are accepted on.
+/// A socket that connections are accepted on, or that datagrams come to.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    pub(crate) socket: TcpListener,
+    pub(crate) socket: Socket,
     /// What asks for it.
     pub(crate) listen: Listen,
+    /// Where it is: its port is the one that the kernel chose.
+    pub(crate) address: SocketAddr,
 }
 
 /// Why an address can't be served.
@@ -39,12 +41,14 @@ pub(crate) fn bind(
 ) -> Result<Vec<Vec<Listener>>, BindError> {
     let mut workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
     for &listen in wanted.iter().filter(|listen| !held.contains(listen)) {
-        let Listen { address: wanted, optional, .. } = listen;
+        let Listen { address: wanted, optional, serves, .. } = listen;
         let refuse = |error: io::Error| BindError { address: wanted, reason: describe(wanted, &error) };
         // SO_REUSEPORT would let two gateways share a port without a word; a socket without it finds out. Unless it is
         // this one that has the port, for another address or in the clear.
-        let ours = held.iter().any(|held| held.address.port() == wanted.port());
-        let probe = match socket(wanted, ours) {
+        let same =
+            |held: &Listen| held.address.port() == wanted.port() && is_udp(held.serves) == is_udp(serves);
+        let ours = held.iter().any(same);
+        let probe = match socket(wanted, serves, ours) {
             Ok(probe) => probe,
             Err(error) if optional => {
                 tracing::warn!(address = %wanted, %error, "not listening");
@@ -55,17 +59,30 @@ pub(crate) fn bind(
         let address = probe.local_addr().map_err(refuse)?.as_socket().unwrap_or(wanted);
         drop(probe);
         for listeners in &mut workers {
-            let socket = socket(address, true).map_err(refuse)?;
-            socket.listen(BACKLOG).map_err(refuse)?;
-            listeners.push(Listener { socket: socket.into(), listen });
+            let socket = socket(address, serves, true).map_err(refuse)?;
+            if !is_udp(serves) {
+                socket.listen(BACKLOG).map_err(refuse)?;
+            }
+            listeners.push(Listener { socket, listen, address });
         }
     }
     Ok(workers)
 }
 
-fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
+fn is_udp(serves: Serves) -> bool {
+    serves == Serves::Udp
+}
+
+fn socket(address: SocketAddr, serves: Serves, shared: bool) -> io::Result<Socket> {
+    let domain = Domain::for_address(address);
+    let socket = if is_udp(serves) {
+        Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?
+    } else {
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        // A port whose last connections are still ending is free. (For UDP it would mean to share it.)
+        socket.set_reuse_address(true)?;
+        socket
+    };
     socket.set_reuse_port(shared)?;
     if address.is_ipv6() {
         // An IPv4 address is served by its own socket, so that both can be named in the configuration.
@@ -98,14 +115,23 @@ mod tests {
     use super::*;
 
     fn listen(address: SocketAddr) -> Listen {
-        Listen { address, optional: false, tls: false }
+        Listen { address, optional: false, tls: false, proxy_protocol: false, serves: Serves::Http }
+    }
+
+    #[test]
+    fn a_udp_port_is_another_than_the_tcp_port_of_its_number() {
+        let udp = |address| Listen { serves: Serves::Udp, ..listen(address) };
+        let first = bind(&[udp("127.0.0.1:0".parse().expect("address"))], &[], 2).expect("a free port");
+        let address = first[0][0].address;
+        assert!(bind(&[udp(address)], &[], 1).is_err(), "taken");
+        assert!(bind(&[udp(address)], &[listen(address)], 1).is_err(), "taken, and not by the TCP port");
     }
 
     #[test]
     fn a_port_in_use_is_named_even_if_shared() {
         let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], &[], 2).expect("a free port");
-        let address = first[0][0].socket.local_addr().expect("bound");
-        assert_eq!(first[1][0].socket.local_addr().expect("bound"), address);
+        let address = first[0][0].address;
+        assert_eq!(first[1][0].address, address);
         let error = bind(&[listen(address)], &[], 1).expect_err("taken");
         assert!(error.reason.contains(&address.port().to_string()), "{error}");
         assert!(error.reason.contains(&std::process::id().to_string()), "{error}");
@@ -114,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_held_is_not_taken_again_and_may_change() {
         let first = bind(&[listen("127.0.0.1:0".parse().expect("address"))], &[], 1).expect("a free port");
-        let held = listen(first[0][0].socket.local_addr().expect("bound"));
+        let held = listen(first[0][0].address);
         assert!(bind(&[held], &[held], 1).expect("nothing to take")[0].is_empty());
         let encrypted = Listen { tls: true, ..held };
         assert_eq!(bind(&[encrypted], &[held], 1).expect("shared")[0].len(), 1);

@@ -4,6 +4,9 @@ use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use wire::RequestView;
 
+/// The `real_ip_header` that is none: the PROXY protocol's header is meant.
+const PROXY_PROTOCOL: &str = "proxy_protocol";
+
 /// Which proxies are believed, and where they say who their client is (`real_ip_from`, `real_ip_header`,
 /// `real_ip_recursive`).
 #[derive(Debug, Clone, Default)]
@@ -28,8 +31,16 @@ impl RealIp {
         request.head.fields.iter().any(|field| field.name.len() == self.header.len())
     }
 
+    /// Whether a peer at `address` is believed in what its PROXY protocol header says, and not in a field.
+    pub(crate) fn believes_proxy_protocol(&self, address: IpAddr) -> bool {
+        self.header == PROXY_PROTOCOL && self.believes(address)
+    }
+
     /// The client that a believed peer names; `None` where it names none that can be read.
     pub(crate) fn client(&self, request: RequestView<'_>) -> Option<SocketAddr> {
+        if self.header == PROXY_PROTOCOL {
+            return None;
+        }
         // Several fields of the name are one list (RFC 9110 section 5.3); looked at from its end.
         let fields: Vec<&[u8]> = request.headers(self.header.as_bytes()).collect();
         let mut found = None;

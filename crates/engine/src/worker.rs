@@ -1,19 +1,17 @@
 //! A worker: one thread, one event loop, and everything that its connections share.
 
+use crate::accept::Accepting;
 use crate::buffers::Buffers;
 use crate::clock::Clock;
 use crate::config::{EngineConfig, Listen};
-use crate::connection;
 use crate::handle::Context;
 use crate::listen::Listener;
 use crate::merged::MergedChains;
 use crate::sleep::Sleeps;
 use crate::sys::Ticker;
 use crate::timer::{TICK, Timers};
-use crate::transport::Stream;
 use crate::upstream::{Resolver, Upstreams};
 use files::{Files, Variants};
-use plugin::Client;
 use snapshot::{Reader, Snapshot};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -21,10 +19,8 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::WorkerToken;
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 
 /// What the workers are to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +147,8 @@ impl Worker {
 
     /// Hands over what was recorded since the last time.
     fn flush_log(&self) {
-        if let Some(log) = &self.config.borrow().access_log {
+        let config = self.config.borrow();
+        for log in [&config.access_log, &config.streams.access_log].into_iter().flatten() {
             log.tick(&self.token);
         }
     }
@@ -177,8 +174,17 @@ impl Worker {
         self.flush_log();
     }
 
+    /// Whether no further connection is served; the log is told.
+    pub(crate) fn is_full(&self) -> bool {
+        let full = self.open.get() >= self.config.borrow().worker_connections;
+        if full {
+            tracing::warn!("worker_connections are not enough");
+        }
+        full
+    }
+
     /// The next connection's serial number: unique in the process.
-    fn next_serial(&self) -> u64 {
+    pub(crate) fn next_serial(&self) -> u64 {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
         serial * stdx::worker::WORKERS_MAX as u64 + self.token.index() as u64 + 1
@@ -250,64 +256,4 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     worker.flush_log();
     Ok(())
-}
-
-/// The tasks that accept connections.
-#[derive(Default)]
-struct Accepting(Vec<(Listen, JoinHandle<()>)>);
-
-impl Accepting {
-    fn begin(&mut self, worker: &Rc<Worker>, listeners: Vec<Listener>) -> io::Result<()> {
-        for Listener { socket, listen } in listeners {
-            let socket = tokio::net::TcpListener::from_std(socket)?;
-            let task = tokio::task::spawn_local(accept(Rc::clone(worker), socket, listen.tls));
-            self.0.push((listen, task));
-        }
-        Ok(())
-    }
-
-    /// Ends those that are for none of `listen`.
-    fn keep(&mut self, listen: &[Listen]) {
-        self.0.retain(|(held, task)| {
-            let wanted = listen.contains(held);
-            if !wanted {
-                task.abort();
-            }
-            wanted
-        });
-    }
-}
-
-async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, tls: bool) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                worker.context.metrics.connections.accepted(&worker.token);
-                if worker.open.get() >= worker.config.borrow().worker_connections {
-                    tracing::warn!("worker_connections are not enough");
-                    continue;
-                }
-                // Fails only for a connection that is gone already.
-                let Ok(local) = stream.local_addr() else { continue };
-                start_connection(&worker, stream, tls, Client::new(peer, local, worker.next_serial()));
-            }
-            Err(error) => {
-                // Out of descriptors, most likely: the next tick may find some free.
-                tracing::error!(%error, "accept failed");
-                let mut wait = connection::Pause::new(&worker);
-                wait.one_tick().await;
-            }
-        }
-    }
-}
-
-fn start_connection(worker: &Rc<Worker>, stream: TcpStream, tls: bool, client: Client) {
-    let worker = Rc::clone(worker);
-    // Heads and small bodies leave in one write each; waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    drop(if tls {
-        tokio::task::spawn_local(connection::serve_tls(worker, stream, client))
-    } else {
-        tokio::task::spawn_local(connection::serve(worker, Stream::Plain(stream), client))
-    });
 }

@@ -7,7 +7,7 @@ use crate::launch::Launch;
 use crate::plan::Plan;
 use admin::{AdminKey, AdminSettings, ApiVersion, Role};
 use anyhow::Context as _;
-use engine::{ClientLimits, EngineConfig, Listen, Mount};
+use engine::{ClientLimits, EngineConfig, Listen, Mount, Serves, Streams};
 use observe::access_log::{self, AccessLogConfig};
 use observe::metrics::{MetricsConfig, SERIES_DEFAULT};
 use plugin::{BodyLimits, PathRules, PluginDef};
@@ -63,7 +63,12 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
             seed,
         },
         mount,
-        access_log: plan.access_log.clone(),
+        access_log: plan.access_log.open.clone(),
+        streams: Streams {
+            tls: Some(Arc::clone(&plan.stream_tls)),
+            real_ip_from: settings.streams.real_ip_from.clone(),
+            access_log: plan.stream_log.open.clone(),
+        },
         http2: proxy.http2,
         tls: Some(Arc::clone(&plan.tls)),
         upstream_tls: Arc::clone(&plan.upstream_tls),
@@ -75,12 +80,37 @@ pub fn listen(settings: &Settings) -> Vec<Listen> {
     if settings.role == Plane::ControlPlane {
         return Vec::new();
     }
-    let plain = settings.proxy.listen.iter().map(|listen| (listen, false));
-    let tls = settings.tls.listen.iter().map(|listen| (listen, true));
-    plain
-        .chain(tls)
-        .map(|(listen, tls)| Listen { address: listen.address, optional: listen.implied, tls })
-        .collect()
+    let (proxied, streams) = (&settings.proxy_protocol, &settings.streams);
+    let of_http = [
+        (&settings.proxy.listen, false, false),
+        (&settings.tls.listen, true, false),
+        (&proxied.http, false, true),
+        (&proxied.https, true, true),
+    ];
+    let of_http = of_http.into_iter().flat_map(|(all, tls, proxy_protocol)| {
+        all.iter().map(move |listen| Listen {
+            address: listen.address,
+            optional: listen.implied,
+            tls,
+            proxy_protocol,
+            serves: Serves::Http,
+        })
+    });
+    let tcp = streams.tcp.iter().map(|listen| Listen {
+        address: listen.address,
+        optional: false,
+        tls: listen.tls,
+        proxy_protocol: listen.proxy_protocol,
+        serves: Serves::Tcp { proxy_protocol_to_upstream: listen.proxy_protocol_to_upstream },
+    });
+    let udp = streams.udp.iter().map(|&address| Listen {
+        address,
+        optional: false,
+        tls: false,
+        proxy_protocol: false,
+        serves: Serves::Udp,
+    });
+    of_http.chain(tcp).chain(udp).collect()
 }
 
 /// What TLS with upstreams trusts.
@@ -166,9 +196,9 @@ pub fn metrics(settings: &Settings) -> MetricsConfig {
     }
 }
 
-/// The access log's configuration; `None` where there is to be none.
-pub fn access_log(settings: &Settings, launch: &Launch) -> Option<AccessLogConfig> {
-    settings.logs.access.as_ref().map(|log| AccessLogConfig {
+/// An access log's configuration; `None` where there is to be none.
+pub fn access_log(log: Option<&settings::AccessLog>, launch: &Launch) -> Option<AccessLogConfig> {
+    log.map(|log| AccessLogConfig {
         path: launch.resolve(&log.path),
         format: log.format.clone(),
         escape: match log.escape {
@@ -200,10 +230,9 @@ pub struct Plugins {
     pub missing: Vec<String>,
 }
 
-/// The plugins that the configuration names.
-pub fn plugins(settings: &Settings) -> Plugins {
-    let all = plugins::ALL;
-    let Some(named) = &settings.plugins else { return Plugins { used: all.to_vec(), ..Plugins::default() } };
+/// Those of `all` that the configuration names.
+pub fn plugins(all: &[&'static PluginDef], named: Option<&Vec<String>>) -> Plugins {
+    let Some(named) = named else { return Plugins { used: all.to_vec(), ..Plugins::default() } };
     let (used, others): (Vec<_>, Vec<_>) =
         all.iter().copied().partition(|def| named.iter().any(|name| name == def.name));
     let missing = named.iter().filter(|name| !all.iter().any(|def| def.name == name.as_str()));

@@ -20,16 +20,48 @@ pub struct Plan {
     pub registry: Arc<Registry>,
     /// How snapshots are built.
     pub build: BuildOptions,
-    /// The access log, where there is to be one.
-    pub access_log: Option<Arc<AccessLog>>,
-    access_log_config: Option<AccessLogConfig>,
+    /// The access log of requests.
+    pub access_log: Log,
+    /// The access log of sessions.
+    pub stream_log: Log,
     /// TLS with clients.
     pub tls: Arc<tls::Server>,
+    /// The same for sessions.
+    pub stream_tls: Arc<tls::Server>,
     /// TLS with upstreams.
     pub upstream_tls: Arc<tls::Upstreams>,
     tls_options: tls::ServerOptions,
-    /// `plugins` and `plugin_attr`, of which the registry is made.
-    plugins: (Option<Vec<String>>, Map<String, Value>),
+    /// What the registry is made of.
+    plugins: PluginSettings,
+}
+
+/// `plugins`, `stream_plugins` and `plugin_attr`.
+type PluginSettings = (Option<Vec<String>>, Option<Vec<String>>, Map<String, Value>);
+
+/// An access log, where there is to be one.
+#[derive(Debug)]
+pub struct Log {
+    config: Option<AccessLogConfig>,
+    /// The open log.
+    pub open: Option<Arc<AccessLog>>,
+}
+
+impl Log {
+    /// Opens the log that `config` asks for, unless it is that of `before`.
+    fn make(config: Option<AccessLogConfig>, before: Option<&Self>) -> anyhow::Result<Self> {
+        if let Some(before) = before.filter(|before| before.config == config) {
+            return Ok(Self { config, open: before.open.clone() });
+        }
+        let open = match &config {
+            None => None,
+            Some(config) => {
+                let log = AccessLog::open(config)
+                    .with_context(|| format!("the access log {} can't be opened", config.path.display()))?;
+                Some(Arc::new(log))
+            }
+        };
+        Ok(Self { config, open })
+    }
 }
 
 impl Plan {
@@ -43,7 +75,8 @@ impl Plan {
             no_health_checks: settings.proxy.disable_healthcheck,
             doubts_values: matches!(settings.provider, Provider::Etcd(_) | Provider::File(_)),
         };
-        let plugins = (settings.plugins.clone(), settings.plugin_attr.clone());
+        let plugins =
+            (settings.plugins.clone(), settings.stream_plugins.clone(), settings.plugin_attr.clone());
         let registry = match before {
             Some(before) if before.plugins == plugins => Arc::clone(&before.registry),
             Some(before) => Arc::new(registry(settings)?.succeeding(&before.registry)),
@@ -54,26 +87,35 @@ impl Plan {
                 Arc::new(registry)
             }
         };
-        let access_log_config = assemble::access_log(settings, launch);
-        let kept = before.filter(|before| before.access_log_config == access_log_config);
-        let access_log = match (kept, &access_log_config) {
-            (Some(before), _) => before.access_log.clone(),
-            (None, Some(config)) => {
-                let log = AccessLog::open(config)
-                    .with_context(|| format!("the access log {} can't be opened", config.path.display()))?;
-                Some(Arc::new(log))
-            }
-            (None, None) => None,
-        };
+        let log = |log: Option<&_>, before| Log::make(assemble::access_log(log, launch), before);
+        let access_log = log(settings.logs.access.as_ref(), before.map(|before| &before.access_log))?;
+        let stream_log = log(settings.logs.streams.as_ref(), before.map(|before| &before.stream_log))?;
         let tls_options = settings.tls.options.clone();
-        let tls = match before {
+        let (tls, stream_tls) = match before {
             // What sites have prepared for it stays of use.
-            Some(before) if before.tls_options == tls_options => Arc::clone(&before.tls),
-            _ => Arc::new(tls::Server::new(&tls_options).context("apisix.ssl")?.0),
+            Some(before) if before.tls_options == tls_options => {
+                (Arc::clone(&before.tls), Arc::clone(&before.stream_tls))
+            }
+            _ => {
+                // What is spoken inside of a session is not known.
+                let of_streams = tls::ServerOptions { alpn: Vec::new(), ..tls_options.clone() };
+                let make = |options| anyhow::Ok(Arc::new(tls::Server::new(options).context("apisix.ssl")?.0));
+                (make(&tls_options)?, make(&of_streams)?)
+            }
         };
         // Read each time: the files may have changed.
         let upstream_tls = Arc::new(assemble::upstream_tls(settings, launch)?);
-        Ok(Self { registry, build, access_log, access_log_config, tls, upstream_tls, tls_options, plugins })
+        Ok(Self {
+            registry,
+            build,
+            access_log,
+            stream_log,
+            tls,
+            stream_tls,
+            upstream_tls,
+            tls_options,
+            plugins,
+        })
     }
 
     /// Whether the same resources come to the same snapshot under `other`.
@@ -87,10 +129,14 @@ impl Plan {
 /// # Errors
 /// When `plugin_attr` is refused by one of them.
 pub fn registry(settings: &Settings) -> anyhow::Result<Registry> {
-    let plugins = assemble::plugins(settings);
-    if !plugins.missing.is_empty() {
-        tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));
-    }
-    let registry = Registry::new(&plugins.used, settings.plugin_attr.clone())?;
-    Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))
+    let make = |all, named| {
+        let plugins = assemble::plugins(all, named);
+        if !plugins.missing.is_empty() {
+            tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));
+        }
+        let registry = Registry::new(&plugins.used, settings.plugin_attr.clone())?;
+        anyhow::Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))
+    };
+    let streams = make(plugins::STREAM, settings.stream_plugins.as_ref())?;
+    Ok(make(plugins::ALL, settings.plugins.as_ref())?.with_streams(streams))
 }

@@ -11,7 +11,10 @@ pub const WELL_KNOWN_KEY: &str = "edd1c9f034335f136f87ad84b625c8f1";
 
 /// Restricts every listener to loopback and opens the Admin API on the data ports.
 pub fn apply(settings: &mut Settings) {
-    for addresses in [&mut settings.proxy.listen, &mut settings.tls.listen] {
+    let (proxied, streams) = (&mut settings.proxy_protocol, &mut settings.streams);
+    let of_http =
+        [&mut settings.proxy.listen, &mut settings.tls.listen, &mut proxied.http, &mut proxied.https];
+    for addresses in of_http {
         for listen in addresses.iter_mut() {
             *listen = Listen { address: on_loopback(listen.address), implied: false };
         }
@@ -22,9 +25,9 @@ pub fn apply(settings: &mut Settings) {
             new
         });
     }
-    for address in
-        [&mut settings.control, &mut settings.status, &mut settings.metrics.listen].into_iter().flatten()
-    {
+    let of_streams = streams.tcp.iter_mut().map(|listen| &mut listen.address).chain(&mut streams.udp);
+    let servers = [&mut settings.control, &mut settings.status, &mut settings.metrics.listen];
+    for address in servers.into_iter().flatten().chain(of_streams) {
         *address = on_loopback(*address);
     }
     let admin = settings.admin.get_or_insert_with(Admin::default);

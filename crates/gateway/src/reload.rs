@@ -64,8 +64,8 @@ struct Prepared {
 impl Running {
     /// Opens the logs anew: what log rotation asks for.
     pub fn reopen_logs(&self) {
-        if let Some(log) = &self.plan.access_log {
-            log.reopen();
+        for log in [&self.plan.access_log, &self.plan.stream_log] {
+            log.open.iter().for_each(|log| log.reopen());
         }
         if let Err(error) = self.started.error_log.reopen() {
             tracing::error!(%error, "can't open the error log anew; going on with the old file");

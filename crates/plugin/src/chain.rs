@@ -1,6 +1,6 @@
 //! The plugins of one route (or of the global rules), sorted and split by phase.
 
-use crate::{Meta, OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, PluginDef};
+use crate::{Meta, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, PluginDef};
 use model::var::BodyNeed;
 use router::Expr;
 use std::any::Any;
@@ -20,6 +20,8 @@ pub struct CompiledPlugin {
     before_proxy: Option<Arc<dyn OnBeforeProxy>>,
     response: Option<Arc<dyn OnResponse>>,
     log: Option<Arc<dyn OnLog>>,
+    preread: Option<Arc<dyn OnPreread>>,
+    stream_log: Option<Arc<dyn OnStreamLog>>,
 }
 
 impl CompiledPlugin {
@@ -38,6 +40,8 @@ impl CompiledPlugin {
             before_proxy: def.before_proxy.map(|hook| hook(plugin)),
             response: def.response.map(|hook| hook(plugin)),
             log: def.log.map(|hook| hook(plugin)),
+            preread: def.preread.map(|hook| hook(plugin)),
+            stream_log: def.stream_log.map(|hook| hook(plugin)),
         }
     }
 
@@ -82,6 +86,10 @@ pub struct Chain {
     pub response: Box<[Step<dyn OnResponse>]>,
     /// The end of the exchange.
     pub log: Box<[Step<dyn OnLog>]>,
+    /// The beginning of a session.
+    pub preread: Box<[Step<dyn OnPreread>]>,
+    /// Its end.
+    pub stream_log: Box<[Step<dyn OnStreamLog>]>,
     /// The plugins, sorted.
     plugins: Box<[CompiledPlugin]>,
     /// What they ask about the request's body.
@@ -101,6 +109,8 @@ impl Chain {
             before_proxy: steps(&plugins, |plugin| plugin.before_proxy.as_ref()),
             response: steps(&plugins, |plugin| plugin.response.as_ref()),
             log: steps(&plugins, |plugin| plugin.log.as_ref()),
+            preread: steps(&plugins, |plugin| plugin.preread.as_ref()),
+            stream_log: steps(&plugins, |plugin| plugin.stream_log.as_ref()),
             body_need: body_need(&plugins),
             plugins: plugins.into(),
         }

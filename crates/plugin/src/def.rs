@@ -3,7 +3,7 @@
 use crate::auth::ConsumerSide;
 use crate::chain::CompiledPlugin;
 use crate::registry::CompileContext;
-use crate::{Authenticator, OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite};
+use crate::{Authenticator, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog};
 use model::ConfigError;
 use model::var::BodyNeed;
 use schemars::JsonSchema;
@@ -95,6 +95,8 @@ pub struct PluginDef {
     pub(crate) before_proxy: Hook<dyn OnBeforeProxy>,
     pub(crate) response: Hook<dyn OnResponse>,
     pub(crate) log: Hook<dyn OnLog>,
+    pub(crate) preread: Hook<dyn OnPreread>,
+    pub(crate) stream_log: Hook<dyn OnStreamLog>,
 }
 
 impl PluginDef {
@@ -118,6 +120,8 @@ impl PluginDef {
                 before_proxy: None,
                 response: None,
                 log: None,
+                preread: None,
+                stream_log: None,
             },
             plugin: PhantomData,
         }
@@ -169,6 +173,9 @@ impl<T: Plugin> PluginDefBuilder<T> {
     listen!(/** Listens to the phase before an upstream is asked. */ on_before_proxy, before_proxy, OnBeforeProxy);
     listen!(/** Listens to the response's head. */ on_response, response, OnResponse);
     listen!(/** Listens to the end of exchanges. */ on_log, log, OnLog);
+
+    listen!(/** Listens to the beginning of sessions. */ on_preread, preread, OnPreread);
+    listen!(/** Listens to the end of sessions. */ on_stream_log, stream_log, OnStreamLog);
 
     /// The route's configuration alone runs where a global rule has the plugin too.
     #[must_use]

@@ -4,6 +4,7 @@ use crate::Exchange;
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// What happens after a hook.
 pub enum Flow {
@@ -42,6 +43,19 @@ impl std::fmt::Debug for Flow {
             Self::Wait(_) => f.write_str("Wait"),
         }
     }
+}
+
+/// What happens after a hook of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamFlow {
+    /// The next hook runs.
+    Next,
+    /// The same hook runs again once the client has sent more; a client that sends no more is refused.
+    More,
+    /// The next hook runs after this time.
+    Wait(Duration),
+    /// The session ends, and the log says this status: a stream has no answer that all its clients would understand.
+    Refuse(u16),
 }
 
 /// What a waiting hook does with the exchange when its future is done. The future itself can't hold the exchange.

@@ -1,8 +1,10 @@
 //! The phases a plugin can listen to, in the order in which they run.
 //!
 //! rewrite -> access -> before-proxy -> (upstream) -> response -> log
+//!
+//! Sessions of stream routes have two of their own: preread -> (upstream) -> stream log
 
-use crate::{Exchange, Flow, HeaderEdits, Reply};
+use crate::{Exchange, Flow, HeaderEdits, Reply, Session, StreamFlow};
 use wire::ResponseHead;
 
 /// Runs first, before the consumer is known: rewriting, authentication.
@@ -33,6 +35,19 @@ pub trait OnResponse: Send + Sync {
 pub trait OnLog: Send + Sync {
     /// Takes note of it.
     fn log(&self, exchange: &Exchange<'_>);
+}
+
+/// Runs when a session's route is known, before its upstream is chosen.
+pub trait OnPreread: Send + Sync {
+    /// Decides what happens next. `bytes` is what the client has sent so far, of a UDP session its first datagram;
+    /// nothing of it is taken away.
+    fn preread(&self, session: &mut Session<'_>, bytes: &[u8]) -> StreamFlow;
+}
+
+/// Runs when a session that reached its route is over, however it ended.
+pub trait OnStreamLog: Send + Sync {
+    /// Takes note of it.
+    fn log_stream(&self, session: &Session<'_>);
 }
 
 /// The response as its origin made it.

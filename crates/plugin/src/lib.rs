@@ -1,7 +1,8 @@
 //! The plugin framework: what a plugin is, what it sees, how a route's chain of plugins is put together.
 //!
 //! A plugin says which phases it listens to ([`PluginDef`]); a route's [`Chain`] is compiled per phase, so a phase
-//! nobody listens to costs nothing. Plugins see an [`Exchange`] and never a socket.
+//! nobody listens to costs nothing. Plugins see an [`Exchange`] or, on stream routes,
+//! a [`Session`], and never a socket.
 
 mod auth;
 mod body;
@@ -25,6 +26,7 @@ mod observed;
 mod path_rules;
 mod registry;
 mod request;
+mod session;
 mod shared;
 mod sleep;
 mod upstreams;
@@ -42,16 +44,19 @@ pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use def::{ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extras::{Extras, UpstreamChoice};
-pub use flow::{Flow, Reply, Resume};
+pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::fields as form_fields;
 pub use headers::HeaderEdits;
-pub use hooks::{OnAccess, OnBeforeProxy, OnLog, OnResponse, OnRewrite, UpstreamResponse};
+pub use hooks::{
+    OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
+};
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use meta::Meta;
 pub use observed::Remembered;
 pub use path_rules::PathRules;
 pub use registry::{CompileContext, Parent, Registry};
 pub use request::{Request, RequestEdits};
+pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
 pub use sleep::{Sleeper, Sleepless};
 pub use upstreams::CompileUpstream;

@@ -1,6 +1,6 @@
 //! `_meta`: what an operator may say about any plugin's configuration.
 
-use crate::Exchange;
+use crate::{Exchange, Session};
 use model::ConfigError;
 use router::Expr;
 use serde_json::{Value, json};
@@ -72,6 +72,12 @@ impl Meta {
             }),
             observe: meta.get("mode").and_then(Value::as_str) == Some("observe"),
         }))
+    }
+
+    /// Whether the plugin is to run for this session.
+    #[must_use]
+    pub fn admits_session(&self, session: &Session<'_>) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.eval(session))
     }
 
     /// Whether the plugin is to run for this request. Settled when it is first asked: a plugin that ran in one phase

@@ -20,6 +20,8 @@ pub struct Registry {
     /// Built in, and switched off by the operator.
     disabled: Vec<&'static str>,
     compile_upstream: CompileUpstream,
+    /// Those of stream routes, which have names and schemas of their own.
+    streams: Option<Box<Registry>>,
 }
 
 struct Entry {
@@ -80,13 +82,15 @@ impl Registry {
             attributes,
             disabled: Vec::new(),
             compile_upstream: as_written,
+            streams: None,
         })
     }
 
     /// The same registry over the plugin state of `before`: counters and connections go on.
     #[must_use]
     pub fn succeeding(self, before: &Self) -> Self {
-        Self { shared: Arc::clone(&before.shared), ..self }
+        let streams = self.streams.map(|streams| Box::new(streams.succeeding(before)));
+        Self { shared: Arc::clone(&before.shared), streams, ..self }
     }
 
     /// The same registry, knowing that the build has these plugins too and that the operator does without them. They
@@ -100,6 +104,19 @@ impl Registry {
     #[must_use]
     pub fn with_upstreams(self, compile: CompileUpstream) -> Self {
         Self { compile_upstream: compile, ..self }
+    }
+
+    /// The same registry with `streams` for stream routes; the plugin state is one.
+    #[must_use]
+    pub fn with_streams(self, streams: Self) -> Self {
+        let streams = Some(Box::new(streams.succeeding(&self)));
+        Self { streams, ..self }
+    }
+
+    /// The plugins of stream routes, where the gateway serves such.
+    #[must_use]
+    pub fn streams(&self) -> Option<&Self> {
+        self.streams.as_deref()
     }
 
     /// Whether the plugin called `name` is built in and switched off.

@@ -2,8 +2,8 @@
 
 use crate::{
     BodyLimits, BodyVars, Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway,
-    HeaderEdits, Identity, Parent, Registry, Reply, Request, RouteInfo, Sleeper, Step, Surroundings,
-    UpstreamResponse,
+    HeaderEdits, Identity, Parent, Registry, Reply, Request, RouteInfo, Session, Sleeper, Step, StreamFlow,
+    Surroundings, Transport, UpstreamResponse,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
@@ -139,6 +139,16 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// A session of a stream route, from the same client.
+    #[must_use]
+    pub fn session(&self) -> Session<'_> {
+        let listener = self.client.local;
+        let session = Session::new(&self.client, Transport::Tcp, listener, &self.gateway, &self.worker);
+        Session { route: Some(&self.route), ..session }
+    }
+}
+
 /// Compiles a `plugins` object as a route's chain would be.
 ///
 /// # Errors
@@ -207,6 +217,16 @@ fn phase<H: ?Sized>(
 /// As [`request`].
 pub fn access(chain: &Chain, exchange: &mut Exchange<'_>) -> u16 {
     request(chain, exchange).map_or(0, |reply| reply.status)
+}
+
+/// Runs the preread phase of a session whose client has sent `bytes`: what the first hook says that lets it not go on at
+/// once.
+pub fn preread(chain: &Chain, session: &mut Session<'_>, bytes: &[u8]) -> StreamFlow {
+    let mut flows = chain.preread.iter().map(|step| match &step.meta {
+        Some(meta) if !meta.admits_session(session) => StreamFlow::Next,
+        _ => step.hook.preread(session, bytes),
+    });
+    flows.find(|flow| *flow != StreamFlow::Next).unwrap_or(StreamFlow::Next)
 }
 
 /// Runs the response phase on an answer of the gateway's own, with this status.

@@ -186,7 +186,7 @@ impl Exchange<'_> {
 }
 
 /// A variable of the encrypted connection; one about a certificate is absent where the client has shown none.
-fn ssl_var(var: SslVar, peer: &tls::Peer) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn ssl_var(var: SslVar, peer: &tls::Peer) -> Option<Cow<'_, [u8]>> {
     let owned = |text: Option<String>| text.map(|text| Cow::Owned(text.into_bytes()));
     match var {
         SslVar::ServerName => text(&peer.server_name),
@@ -226,7 +226,7 @@ fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-fn text(value: &str) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn text(value: &str) -> Option<Cow<'_, [u8]>> {
     present(value.as_bytes())
 }
 
@@ -235,14 +235,14 @@ fn present(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     (!value.is_empty()).then_some(Cow::Borrowed(value))
 }
 
-fn number(value: u64) -> Cow<'static, [u8]> {
+pub(crate) fn number(value: u64) -> Cow<'static, [u8]> {
     let mut digits = Vec::with_capacity(20);
     push_decimal(&mut digits, value);
     Cow::Owned(digits)
 }
 
 /// Seconds with milliseconds: `0.005`.
-fn seconds(value: Duration) -> Cow<'static, [u8]> {
+pub(crate) fn seconds(value: Duration) -> Cow<'static, [u8]> {
     Cow::Owned(format!("{}.{:03}", value.as_secs(), value.subsec_millis()).into_bytes())
 }
 

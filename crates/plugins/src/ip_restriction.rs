@@ -1,7 +1,8 @@
-//! Lets requests in, or keeps them out, by the client's address.
+//! Lets requests and sessions in, or keeps them out, by the client's address.
 //!
 //! ## When to use
-//! For what only an office or another machine may ask for, or to shut out an address that misbehaves.
+//! For what only an office or another machine may ask for, or to shut out an address that misbehaves. On stream routes a
+//! client that is kept out sees its connection end.
 //!
 //! ## Example
 //! ```json
@@ -17,12 +18,16 @@
 
 use ipnet::IpNet;
 use model::ConfigError;
-use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
+use plugin::{
+    CompileContext, Exchange, Flow, OnAccess, OnPreread, Plugin, PluginDef, Reply, Session, StreamFlow,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 
 /// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<IpRestriction>("ip-restriction", 3000).on_access().build();
+pub const DEF: PluginDef =
+    PluginDef::new::<IpRestriction>("ip-restriction", 3000).on_access().on_preread().build();
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -51,8 +56,7 @@ impl Plugin for IpRestriction {
             (None, blacklist) => (blacklist.unwrap_or_default(), "/blacklist", false),
         };
         let network = |(at, text): (usize, &String)| {
-            let network =
-                text.parse::<IpNet>().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
+            let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
             network
                 .map_err(|_| ConfigError::new(format!("{path}/{at}"), format!("invalid ip address: {text}")))
         };
@@ -87,12 +91,27 @@ impl Plugin for IpRestriction {
 
 impl OnAccess for IpRestriction {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
-        let ip = exchange.client.ip();
-        let listed = self.networks.iter().any(|network| network.contains(&ip));
-        if listed == self.admits {
+        if self.lets_in(exchange.client.ip()) {
             return Flow::Next;
         }
         Flow::reply(Reply::message(self.response_code, &self.message))
+    }
+}
+
+impl OnPreread for IpRestriction {
+    fn preread(&self, session: &mut Session<'_>, _: &[u8]) -> StreamFlow {
+        if self.lets_in(session.client.ip()) {
+            StreamFlow::Next
+        } else {
+            StreamFlow::Refuse(self.response_code)
+        }
+    }
+}
+
+impl IpRestriction {
+    fn lets_in(&self, ip: IpAddr) -> bool {
+        let listed = self.networks.iter().any(|network| network.contains(&ip));
+        listed == self.admits
     }
 }
 

@@ -31,6 +31,7 @@ pub mod limit_conn;
 pub mod limit_count;
 pub mod limit_req;
 pub mod mocking;
+pub mod mqtt_proxy;
 pub mod prometheus;
 pub mod proxy_cache;
 pub mod proxy_rewrite;
@@ -44,7 +45,7 @@ pub mod traffic_split;
 pub mod ua_restriction;
 pub mod uri_blocker;
 
-/// All plugins, in alphabetical order.
+/// All plugins of routes, in alphabetical order.
 pub const ALL: &[&PluginDef] = &[
     &basic_auth::DEF,
     &brotli::DEF,
@@ -75,6 +76,15 @@ pub const ALL: &[&PluginDef] = &[
     &traffic_split::DEF,
     &ua_restriction::DEF,
     &uri_blocker::DEF,
+];
+
+/// Those of stream routes, in alphabetical order.
+pub const STREAM: &[&PluginDef] = &[
+    &ip_restriction::DEF,
+    &limit_conn::stream::DEF,
+    &mqtt_proxy::DEF,
+    &prometheus::DEF,
+    &traffic_split::DEF,
 ];
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What requests are counted by.
 
 use model::var::{Template, Var, VarSource};
-use plugin::Exchange;
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -40,21 +39,25 @@ impl Key {
         Self::Template(Template::parse(key))
     }
 
-    /// The key of this request, the client's address where it has none.
-    pub(crate) fn or_remote_addr<'e>(&'e self, exchange: &'e Exchange<'_>) -> Cow<'e, [u8]> {
+    /// The key of this request or session, the client's address `ip_text` where it has none.
+    pub(crate) fn or_remote_addr<'s>(
+        &'s self,
+        source: &'s impl VarSource,
+        ip_text: &'s str,
+    ) -> Cow<'s, [u8]> {
         let own = match self {
             Self::RemoteAddr => None,
-            Self::Var(var) => exchange.var(var),
-            Self::Template(_) => self.resolved(exchange).map(Cow::Owned),
+            Self::Var(var) => source.var(var),
+            Self::Template(_) => self.resolved(source).map(Cow::Owned),
             Self::Constant(text) => Some(Cow::Borrowed(&**text)),
         };
-        own.unwrap_or(Cow::Borrowed(exchange.client.ip_text.as_bytes()))
+        own.unwrap_or(Cow::Borrowed(ip_text.as_bytes()))
     }
 
     /// The text of a template of which at least one variable has a value.
-    pub(crate) fn resolved(&self, exchange: &Exchange<'_>) -> Option<Vec<u8>> {
+    pub(crate) fn resolved(&self, source: &impl VarSource) -> Option<Vec<u8>> {
         let Self::Template(template) = self else { return None };
         let mut text = Vec::new();
-        (template.render(exchange, &mut text) > 0).then_some(text)
+        (template.render(source, &mut text) > 0).then_some(text)
     }
 }

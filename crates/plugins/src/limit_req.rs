@@ -148,7 +148,7 @@ impl Plugin for LimitReq {
 
 impl OnAccess for LimitReq {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
-        let key = [&*self.scope, &*self.key.or_remote_addr(exchange)].concat();
+        let key = [&*self.scope, &*self.key.or_remote_addr(exchange, &exchange.client.ip_text)].concat();
         let now_ms = self.state.clock.unix_ms(exchange.timing.started);
         let Some(excess) = self.enter(&key, now_ms) else {
             return Flow::reply(match &self.rejected_msg {

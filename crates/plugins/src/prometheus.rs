@@ -4,7 +4,7 @@
 //! To see per route, service, consumer and upstream node how many requests ended in which status, how long they took
 //! in all, in the upstream and in the gateway, and how many bytes they moved. Usually set once, as a global rule. The
 //! figures are served at `plugin_attr.prometheus.export_addr` (127.0.0.1:9091) under `/apisix/prometheus/metrics`, with
-//! APISIX's names and labels.
+//! APISIX's names and labels. On stream routes it counts sessions, their ends and their bytes.
 //!
 //! ## Example
 //! ```json
@@ -21,14 +21,15 @@
 //! - Latencies are measured in microseconds instead of milliseconds, so sums have decimals.
 //! - Each metric has at most 10,000 series; what is beyond is counted in one series whose labels say `overflow`, and in
 //!   `apisix_metric_series_overflow_total`.
-//! - There are no shared dictionaries and so no `apisix_shared_dict_` metrics. Those of language models, of caches for
-//!   them and of streams come with these features.
+//! - There are no shared dictionaries and so no `apisix_shared_dict_` metrics. Those of language models and of caches
+//!   for them come with these features.
+//! - Sessions of stream routes are counted when they end, their bytes too; there is no `stream_active_connections`.
 //! - `extra_labels` and `expire` of `plugin_attr.prometheus.metrics` are not read.
 
 use model::ConfigError;
 use observe::Metrics;
-use observe::metrics::{DisabledLabels, HttpLabels, HttpSample, Metric};
-use plugin::{CompileContext, Exchange, OnLog, Plugin, PluginDef, schema_of};
+use observe::metrics::{DisabledLabels, HttpLabels, HttpSample, Metric, StreamSample};
+use plugin::{CompileContext, Exchange, OnLog, OnStreamLog, Plugin, PluginDef, Session, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,7 +37,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Prometheus>("prometheus", 500).prefer_route().on_log().build();
+pub const DEF: PluginDef =
+    PluginDef::new::<Prometheus>("prometheus", 500).prefer_route().on_log().on_stream_log().build();
 
 /// What a user writes.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -146,11 +148,7 @@ fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
 impl OnLog for Prometheus {
     fn log(&self, exchange: &Exchange<'_>) {
         let (route, service) = exchange.route.map_or(("", ""), |route| {
-            let named = |name: &'_ str| self.prefer_name && !name.is_empty();
-            (
-                if named(&route.name) { route.name.as_str() } else { &route.id },
-                if named(&route.service_name) { &route.service_name } else { &route.service_id },
-            )
+            (self.shown(&route.name, &route.id), self.shown(&route.service_name, &route.service_id))
         });
         let labels = HttpLabels {
             code: exchange.status,
@@ -170,6 +168,32 @@ impl OnLog for Prometheus {
             egress_bytes: exchange.timing.sent_bytes,
         };
         self.metrics.record_http(exchange.worker, &labels, self.disabled, &sample);
+    }
+}
+
+impl OnStreamLog for Prometheus {
+    fn log_stream(&self, session: &Session<'_>) {
+        let traffic = session.traffic;
+        let sample = StreamSample {
+            route: session.route.map_or("", |route| self.shown(&route.name, &route.id)),
+            code: session.status,
+            listen_addr: &session.listener.to_string(),
+            node: session.upstream.addr(),
+            bytes: [
+                ("ingress", "downstream", traffic.received),
+                ("egress", "downstream", traffic.sent),
+                ("egress", "upstream", traffic.upstream_sent),
+                ("ingress", "upstream", traffic.upstream_received),
+            ],
+        };
+        self.metrics.record_stream(session.worker, &sample);
+    }
+}
+
+impl Prometheus {
+    /// The name, if that is preferred and there is one; else the id.
+    fn shown<'r>(&self, name: &'r str, id: &'r str) -> &'r str {
+        if self.prefer_name && !name.is_empty() { name } else { id }
     }
 }
 

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use std::fmt;
 
 /// Where counters are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Policy {
+    #[default]
     Local,
     Redis,
     RedisCluster,

@@ -1,14 +1,14 @@
 //! What holds for every plugin.
 
-use super::ALL;
-use plugin::Registry;
+use super::{ALL, STREAM};
+use plugin::{PluginDef, Registry};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const HEADINGS: [&str; 3] = ["## When to use", "## Example", "## Differences from APISIX"];
 
-fn registry() -> Registry {
-    Registry::new(ALL, serde_json::Map::new()).expect("every schema is one")
+fn registry(list: &[&'static PluginDef]) -> Registry {
+    Registry::new(list, serde_json::Map::new()).expect("every schema is one")
 }
 
 /// The module documentation of the plugin's file, which is named after it.
@@ -23,12 +23,14 @@ fn documentation(name: &str) -> String {
 
 #[test]
 fn plugins_are_listed_in_alphabetical_order_and_once() {
-    assert!(ALL.windows(2).all(|pair| pair[0].name < pair[1].name));
+    for list in [ALL, STREAM] {
+        assert!(list.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
 }
 
 #[test]
 fn every_plugin_has_a_file_of_its_name_that_documents_it() {
-    for def in ALL {
+    for def in ALL.iter().chain(STREAM) {
         let documentation = documentation(def.name);
         let mut after = 0;
         for heading in HEADINGS {
@@ -43,8 +45,8 @@ fn every_plugin_has_a_file_of_its_name_that_documents_it() {
 
 #[test]
 fn every_documented_example_is_accepted() {
-    let registry = registry();
-    for def in ALL {
+    for (def, list) in [ALL, STREAM].into_iter().flat_map(|list| list.iter().map(move |def| (def, list))) {
+        let registry = registry(list);
         let documentation = documentation(def.name);
         let (_, example) =
             documentation.split_once("```json\n").unwrap_or_else(|| panic!("{}: no example", def.name));
@@ -58,8 +60,8 @@ fn every_documented_example_is_accepted() {
 
 #[test]
 fn every_mistake_has_a_path() {
-    let registry = registry();
-    for def in ALL {
+    for (def, list) in [ALL, STREAM].into_iter().flat_map(|list| list.iter().map(move |def| (def, list))) {
+        let registry = registry(list);
         for mistake in
             [json!({"_meta": {"priority": "high"}}), json!({"_meta": {"filter": [["a"]]}}), json!("text")]
         {
@@ -75,9 +77,9 @@ fn every_mistake_has_a_path() {
 #[test]
 fn every_plugin_takes_the_injected_members() {
     for def in ALL {
-        let schema = registry();
-        let schema = schema.schema(def.name).expect("registered");
+        let registry = registry(ALL);
+        let schema = registry.schema(def.name).expect("registered");
         assert!(schema.pointer("/properties/_meta/properties/disable").is_some(), "{}", def.name);
-        assert!(registry().metadata_schema(def.name).is_some(), "{}", def.name);
+        assert!(registry.metadata_schema(def.name).is_some(), "{}", def.name);
     }
 }

@@ -28,15 +28,19 @@
 
 use balance::{Algorithm, Balancer, Node, Pick};
 use model::ConfigError;
-use model::var::BodyNeed;
-use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, UpstreamChoice};
+use model::var::{BodyNeed, VarSource};
+use plugin::{
+    CompileContext, Exchange, Flow, OnAccess, OnPreread, Plugin, PluginDef, Session, StreamFlow,
+    UpstreamChoice,
+};
 use router::Expr;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stdx::PerWorker;
+use stdx::{PerWorker, WorkerToken};
 
 /// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<TrafficSplit>("traffic-split", 966).on_access().build();
+pub const DEF: PluginDef =
+    PluginDef::new::<TrafficSplit>("traffic-split", 966).on_access().on_preread().build();
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -179,16 +183,32 @@ impl WeightedConfig {
 
 impl OnAccess for TrafficSplit {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
-        let matches =
-            |rule: &&Rule| rule.matches.is_empty() || rule.matches.iter().any(|expr| expr.eval(exchange));
-        if let Some(rule) = self.rules.iter().find(matches) {
-            let turn = rule.turns.with(exchange.worker, |turns| turns.pick(&Pick::default()));
-            let choice = turn.and_then(|turn| rule.upstreams.get(turn)?.clone());
-            if choice.is_some() || exchange.extras.is_some() {
-                exchange.extras().upstream = choice;
-            }
+        if let Some(choice) = self.choose(exchange, exchange.worker)
+            && (choice.is_some() || exchange.extras.is_some())
+        {
+            exchange.extras().upstream = choice;
         }
         Flow::Next
+    }
+}
+
+impl OnPreread for TrafficSplit {
+    fn preread(&self, session: &mut Session<'_>, _: &[u8]) -> StreamFlow {
+        if let Some(choice) = self.choose(session, session.worker) {
+            session.extras.upstream = choice;
+        }
+        StreamFlow::Next
+    }
+}
+
+impl TrafficSplit {
+    /// The choice of the first rule that holds, which may be the route's own upstream; `None` where none holds.
+    fn choose(&self, source: &impl VarSource, worker: &WorkerToken) -> Option<Option<UpstreamChoice>> {
+        let matches =
+            |rule: &&Rule| rule.matches.is_empty() || rule.matches.iter().any(|expr| expr.eval(source));
+        let rule = self.rules.iter().find(matches)?;
+        let turn = rule.turns.with(worker, |turns| turns.pick(&Pick::default()));
+        Some(turn.and_then(|turn| rule.upstreams.get(turn)?.clone()))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::metadata::Metadata;
 use crate::resource::{Compiler, Resource};
 use crate::revealing::Revealing;
 use crate::ssl::Certificates;
-use crate::{Problem, Snapshot, Upstream};
+use crate::{Problem, Snapshot, StreamRoutes, Upstream};
 use discovery::Discovery;
 use model::{ConfigError, Kind};
 use plugin::{Chain, Registry};
@@ -41,6 +41,7 @@ pub struct Builder {
     refused: BTreeMap<Arc<str>, Refused>,
     dependents: Dependents,
     router: Router<Arc<crate::Route>>,
+    streams: StreamRoutes,
     global: Arc<Chain>,
     consumers: ConsumerIndex,
     upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
@@ -77,6 +78,7 @@ impl Builder {
             refused: BTreeMap::new(),
             dependents: Dependents::default(),
             router: Router::new(options.router),
+            streams: StreamRoutes::default(),
             global: Arc::default(),
             consumers: ConsumerIndex::default(),
             upstreams: PersistentMap::default(),
@@ -237,6 +239,7 @@ impl Builder {
         Arc::new(Snapshot {
             revision,
             router: self.router.clone(),
+            streams: self.streams.clone(),
             global: Arc::clone(&self.global),
             consumers: self.consumers.consumers.clone(),
             upstreams: self.upstreams.clone(),
@@ -417,13 +420,14 @@ impl Builder {
     /// Puts together anew the routes that depend on what changed, the entries of consumers that did, and the global rules
     /// if one did.
     fn relink(&mut self, changed: &BTreeSet<Arc<str>>) {
-        let mut global_changed = false;
+        let (mut global_changed, mut streams_changed) = (false, false);
         for key in changed {
             self.relink_watched(key);
         }
         for key in self.dependents.closure(changed.clone()) {
             match Kind::parse_key(&key) {
                 Some((Kind::Route, id)) => self.relink_route(&key, id, changed.contains(&key)),
+                Some((Kind::StreamRoute, _)) => streams_changed = true,
                 Some((Kind::GlobalRule, _)) => global_changed = true,
                 Some((Kind::Upstream, id)) => self.relink_upstream(&key, id),
                 Some((Kind::Ssl, id)) => self.certificates.relink(id, self.resources.get(&key)),
@@ -435,6 +439,9 @@ impl Builder {
         }
         if global_changed {
             self.global = Arc::new(global_chain(&self.resources));
+        }
+        if streams_changed {
+            self.streams = StreamRoutes::link(&self.resources);
         }
     }
 

@@ -19,6 +19,7 @@ mod revealing;
 mod route;
 mod ssl;
 mod status;
+mod stream_route;
 mod upstream;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use problem::Problem;
 pub use publish::{Published, Reader};
 pub use route::{Broken, Route};
 pub use status::FollowStatus;
+pub use stream_route::{StreamFacts, StreamRoute, StreamRoutes};
 pub use upstream::{
     ActiveChecks, Board, CheckTarget, Checks, Discovered, Judgement, PassiveChecks, ProbeRequest, Shared,
     Watched,
@@ -49,6 +51,8 @@ pub struct Snapshot {
     pub revision: u64,
     /// Request to route.
     pub router: Router<Arc<Route>>,
+    /// Session to stream route.
+    pub streams: StreamRoutes,
     /// Plugins of the global rules.
     pub global: Arc<Chain>,
     /// Certificates.

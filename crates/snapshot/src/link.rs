@@ -2,7 +2,7 @@
 //! service, an upstream from any of them. Nothing is compiled here, so that a changed service costs its routes little.
 
 use crate::resource::{BoundPlugin, Form, Reference, Resource, RouteForm, ServiceForm};
-use crate::{Broken, Route, Upstream};
+use crate::{Broken, Route, StreamRoute, Upstream};
 use model::Kind;
 use plugin::{Chain, CompiledPlugin, RouteInfo};
 use router::RouteEntry;
@@ -45,6 +45,27 @@ pub(crate) fn relink(
     let stays =
         hosts.len() == placed.len() && hosts.iter().zip(placed).all(|(a, b)| a.eq_ignore_ascii_case(b));
     stays.then(|| Arc::new(compose(id, resource, form, service, resources)))
+}
+
+/// The stream route `id`; `None` where `resource` is none.
+pub(crate) fn link_stream(id: &str, resource: &Resource, resources: &Resources) -> Option<StreamRoute> {
+    let Form::StreamRoute(form) = &resource.form else { return None };
+    let service = form.service_ref.as_ref().and_then(|reference| service(reference, resources));
+    let (upstream, no_upstream) = upstream(resource, service.map(|(resource, _)| resource), resources);
+    let broken = match (&form.service_ref, service) {
+        (Some(reference), None) => Some(Broken::Service(reference.id().to_owned())),
+        _ => no_upstream,
+    };
+    if let Some(broken) = &broken {
+        tracing::warn!(stream_route = id, "{broken}");
+    }
+    let of_service = service.map(|(service, _)| &*service.stream_plugins);
+    Some(StreamRoute {
+        info: route_info(id, &form.name, form.service_ref.as_ref(), service),
+        chain: Chain::new(merge([Some(&*resource.plugins), of_service].into_iter().flatten())),
+        upstream,
+        broken,
+    })
 }
 
 /// The route's hosts, else its service's.
@@ -103,22 +124,28 @@ fn compose(
         _ => Chain::new(merge(layers.into_iter().flatten().map(|layer| &*layer.plugins))),
     };
     Route {
-        info: RouteInfo {
-            serial: next_serial(),
-            id: id.to_owned(),
-            name: form.name.clone(),
-            service_id: form
-                .service_ref
-                .as_ref()
-                .map_or_else(String::new, |reference| reference.id().to_owned()),
-            service_name: service.map_or_else(String::new, |(_, service)| service.name.clone()),
-        },
+        info: route_info(id, &form.name, form.service_ref.as_ref(), service),
         chain,
         upstream,
         site: site(resource, service.map(|(resource, _)| resource)),
         timeouts: form.timeouts,
         websocket: form.websocket.or_else(|| service?.1.websocket).unwrap_or_default(),
         broken,
+    }
+}
+
+fn route_info(
+    id: &str,
+    name: &str,
+    service_ref: Option<&Reference>,
+    service: Option<(&Resource, &ServiceForm)>,
+) -> RouteInfo {
+    RouteInfo {
+        serial: next_serial(),
+        id: id.to_owned(),
+        name: name.to_owned(),
+        service_id: service_ref.map_or_else(String::new, |reference| reference.id().to_owned()),
+        service_name: service.map_or_else(String::new, |(_, service)| service.name.clone()),
     }
 }
 

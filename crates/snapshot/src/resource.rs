@@ -3,6 +3,7 @@
 
 use crate::fingerprint::fingerprint;
 use crate::metadata::Metadata;
+use crate::stream_route::StreamMatch;
 use crate::{Discovered, Timeouts, Upstream, reuse, ssl};
 use discovery::Discovery;
 use files::Site;
@@ -22,6 +23,8 @@ pub(crate) struct Resource {
     pub(crate) value: Arc<[u8]>,
     /// Its own plugins.
     pub(crate) plugins: Box<[BoundPlugin]>,
+    /// Those that its stream routes get from it: a service's alone.
+    pub(crate) stream_plugins: Box<[BoundPlugin]>,
     /// The upstream that is written in it (or that it is).
     pub(crate) upstream: Option<Arc<Upstream>>,
     /// The files that are its origin.
@@ -36,6 +39,7 @@ pub(crate) struct Resource {
 #[derive(Debug)]
 pub(crate) enum Form {
     Route(Box<RouteForm>),
+    StreamRoute(StreamRouteForm),
     Service(ServiceForm),
     Upstream,
     PluginConfig,
@@ -60,6 +64,14 @@ pub(crate) struct RouteForm {
     pub(crate) websocket: Option<bool>,
     pub(crate) service_ref: Option<Reference>,
     pub(crate) plugin_config_ref: Option<Reference>,
+}
+
+/// A stream route without what it takes from other resources.
+#[derive(Debug)]
+pub(crate) struct StreamRouteForm {
+    pub(crate) name: String,
+    pub(crate) matches: StreamMatch,
+    pub(crate) service_ref: Option<Reference>,
 }
 
 /// What a service has besides plugins and upstream.
@@ -126,6 +138,7 @@ impl Resource {
     pub(crate) fn references(&self) -> impl Iterator<Item = &Arc<str>> {
         let of_route = match &self.form {
             Form::Route(route) => [&route.service_ref, &route.plugin_config_ref],
+            Form::StreamRoute(route) => [&route.service_ref, &None],
             _ => [&None, &None],
         };
         let of_credential = match &self.form {
@@ -138,7 +151,8 @@ impl Resource {
 
     /// Whether it has a plugin of one of these names.
     pub(crate) fn uses_plugin(&self, names: &[&str]) -> bool {
-        self.plugins.iter().any(|bound| names.contains(&bound.plugin.def.name))
+        let mut plugins = self.plugins.iter().chain(&self.stream_plugins);
+        plugins.any(|bound| names.contains(&bound.plugin.def.name))
     }
 }
 
@@ -158,10 +172,11 @@ impl Compiler<'_> {
     /// Whether the snapshot is made of resources of this kind.
     pub(crate) fn takes(kind: Kind) -> bool {
         use Kind::{
-            Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Ssl, Upstream,
+            Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Ssl, StreamRoute,
+            Upstream,
         };
         matches!(kind, Route | Service | Upstream | PluginConfig | GlobalRule | Ssl)
-            || matches!(kind, Consumer | Credential | ConsumerGroup)
+            || matches!(kind, StreamRoute | Consumer | Credential | ConsumerGroup)
     }
 
     /// Compiles a resource of `kind` from what the store holds for it.
@@ -171,6 +186,7 @@ impl Compiler<'_> {
     pub(crate) fn compile(self, kind: Kind, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
         match kind {
             Kind::Route => self.route(value),
+            Kind::StreamRoute => self.stream_route(value),
             Kind::Service => self.service(value),
             Kind::Upstream => {
                 let written = self.read::<model::Upstream>(kind, value)?;
@@ -244,6 +260,28 @@ impl Compiler<'_> {
         draft.finish(value, Form::Route(Box::new(form)))
     }
 
+    fn stream_route(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
+        let written = self.read::<model::resource::StreamRoute>(Kind::StreamRoute, value)?;
+        let mut draft = Draft::default();
+        if let Some(streams) = self.of_streams() {
+            draft.plugins(streams, &written.plugins);
+        }
+        if let Some(upstream) = &written.upstream {
+            draft.upstream(self, upstream, "/upstream");
+        }
+        draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
+        if let Some(protocol) = &written.protocol {
+            let message = format!("unknown protocol [{}]", protocol.name);
+            draft.errors.push(ConfigError::new("/protocol/name", message));
+        }
+        let form = StreamRouteForm {
+            matches: draft.keep("", StreamMatch::compile(&written)).unwrap_or_default(),
+            name: written.name.unwrap_or_default(),
+            service_ref: written.service_id.as_ref().map(|id| Reference::new(Kind::Service, id)),
+        };
+        draft.finish(value, Form::StreamRoute(form))
+    }
+
     fn service(self, value: &Arc<[u8]>) -> Result<Resource, Vec<ConfigError>> {
         let written = self.read::<model::Service>(Kind::Service, value)?;
         let mut draft = Draft::default();
@@ -254,6 +292,7 @@ impl Compiler<'_> {
         draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
         draft.site(self, written.static_files.as_deref());
         draft.refuse_lua("/script", written.script.as_ref());
+        draft.stream_plugins(self, &written.plugins);
         let form = ServiceForm {
             name: written.name.unwrap_or_default(),
             hosts: written.hosts.unwrap_or_default(),
@@ -303,11 +342,23 @@ impl Compiler<'_> {
         model::schema::read_resource(kind, &json)
     }
 
-    fn plugin(self, name: &str, config: &Value) -> Result<BoundPlugin, Vec<ConfigError>> {
+    /// The same with the plugins of stream routes, where the gateway has such.
+    fn of_streams(self) -> Option<Self> {
+        let registry_before = self.registry_before.and_then(Registry::streams);
+        Some(Self { registry: self.registry.streams()?, registry_before, ..self })
+    }
+
+    /// Compiles one plugin; `before` are those of the resource as it was.
+    fn plugin(
+        self,
+        name: &str,
+        config: &Value,
+        before: &[BoundPlugin],
+    ) -> Result<BoundPlugin, Vec<ConfigError>> {
         let metadata = self.metadata.get(name);
         let version = fingerprint(name, config, metadata);
         let alike = self.registry_before.is_none_or(|before| self.registry.treats_alike(before, name));
-        if let Some(plugin) = reuse::plugin(self.before.filter(|_| alike), name, version) {
+        if alike && let Some(plugin) = reuse::plugin(before, name, version) {
             return Ok(BoundPlugin { version, plugin });
         }
         let parent = Parent { resource_key: self.key, config_version: version };
@@ -320,6 +371,7 @@ impl Compiler<'_> {
 #[derive(Default)]
 struct Draft {
     plugins: Vec<BoundPlugin>,
+    stream_plugins: Vec<BoundPlugin>,
     /// Whether auth plugins' configurations are credentials.
     of_consumer: bool,
     credentials: Vec<CompiledCredential>,
@@ -348,8 +400,22 @@ impl Draft {
                 let credential = self.keep("/plugins", registry.compile_credential(name, config));
                 self.credentials.extend(credential.filter(|_| !disabled));
             } else {
-                let bound = self.keep("/plugins", compiler.plugin(name, config));
+                let before = compiler.before.map(|before| &*before.plugins).unwrap_or_default();
+                let bound = self.keep("/plugins", compiler.plugin(name, config, before));
                 self.plugins.extend(bound);
+            }
+        }
+    }
+
+    /// Compiles those of a service's `plugins` that streams have too. What means nothing to streams is for its routes
+    /// alone.
+    fn stream_plugins(&mut self, compiler: Compiler<'_>, plugins: &PluginMap) {
+        let Some(streams) = compiler.of_streams() else { return };
+        let before = compiler.before.map(|before| &*before.stream_plugins).unwrap_or_default();
+        for (name, config) in plugins.iter().filter(|(name, _)| streams.registry.get(name).is_some()) {
+            match streams.plugin(name, config, before) {
+                Ok(bound) => self.stream_plugins.push(bound),
+                Err(_) => tracing::info!(resource = compiler.key, plugin = name, "not for stream routes"),
             }
         }
     }
@@ -391,6 +457,7 @@ impl Draft {
         Ok(Resource {
             value: Arc::clone(value),
             plugins: self.plugins.into(),
+            stream_plugins: self.stream_plugins.into(),
             upstream: self.upstream,
             upstream_ref: self.upstream_ref,
             site: self.site,

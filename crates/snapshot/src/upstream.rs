@@ -23,6 +23,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a TCP session may be idle where no timeout is given: nginx's `proxy_timeout`.
+const SESSION_IDLE: Duration = Duration::from_secs(600);
+
 /// An upstream, compiled. Immutable: a change makes another one.
 #[derive(Debug, PartialEq)]
 pub struct Upstream {
@@ -49,6 +52,8 @@ pub struct Upstream {
     pub retry_timeout: Option<Duration>,
     /// Timeouts, unless the route has its own.
     pub timeouts: Timeouts,
+    /// How long a TCP session of a stream route may be idle.
+    pub session_idle: Duration,
     /// Idle connections to keep; `None`: the gateway-wide setting.
     pub keepalive: Option<Keepalive>,
     /// How encrypted connections are made; `None`: nothing is shown to the nodes and nothing asked of them.
@@ -171,6 +176,13 @@ impl Upstream {
         value.or_else(|| source.var(&Var::RemoteAddr)).unwrap_or_default()
     }
 
+    /// Whether another node may be tried after `tries` that failed, the last one not counted, `elapsed` after the
+    /// beginning.
+    #[must_use]
+    pub fn may_retry(&self, tries: u32, elapsed: Duration) -> bool {
+        tries < self.retries() && self.retry_timeout.is_none_or(|limit| elapsed < limit)
+    }
+
     /// An upstream that stands in a plugin's configuration, in the form in which the engine finds it: see
     /// [`plugin::Registry::with_upstreams`].
     ///
@@ -228,6 +240,7 @@ impl Upstream {
             retries: written.retries,
             retry_timeout,
             timeouts,
+            session_idle: if written.timeout.is_some() { timeouts.read } else { SESSION_IDLE },
             keepalive,
             tls,
             checks: checks.map(Arc::new),

@@ -29,9 +29,15 @@ pub(super) fn all(registry: &Registry) -> AdminResponse {
     for hash_on in ["header", "vars"] {
         main.extend(hash_key(hash_on).map(|schema| (format!("upstream_hash_{hash_on}_schema"), schema)));
     }
-    let plugins: Map<_, _> =
-        registry.all().into_iter().map(|def| (def.name.to_owned(), plugin(registry, def))).collect();
-    AdminResponse::json(200, &json!({ "main": main, "plugins": plugins, "stream_plugins": {} }))
+    let streams = registry.streams().map(of_plugins).unwrap_or_default();
+    AdminResponse::json(
+        200,
+        &json!({ "main": main, "plugins": of_plugins(registry), "stream_plugins": streams }),
+    )
+}
+
+fn of_plugins(registry: &Registry) -> Map<String, Value> {
+    registry.all().into_iter().map(|def| (def.name.to_owned(), plugin(registry, def))).collect()
 }
 
 /// The list of plugins to load, as it stands in the store where a deployment keeps it there.

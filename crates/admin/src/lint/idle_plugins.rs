@@ -8,27 +8,30 @@ use std::collections::HashMap;
 
 const RULE: (&str, Severity) = ("idle-plugin", Severity::Warning);
 
+const LOAD: &str = "name it in `plugins` of config.yaml, or take it out here";
+const LOAD_FOR_STREAMS: &str = "name it in `stream_plugins` of config.yaml, or take it out here";
+
 pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
     for item in scene.items().iter().filter(|item| item.kind != Kind::PluginMetadata) {
+        let streams = scene.registry.streams().filter(|_| item.kind == Kind::StreamRoute);
+        let (registry, advice) = streams.map_or((scene.registry, LOAD), |own| (own, LOAD_FOR_STREAMS));
         for (name, config) in item.plugins() {
             let place = format!("/plugins/{}", escaped(name));
             let meta = |field: &str| config.get("_meta").and_then(|meta| meta.get(field));
-            let (path, message, advice) =
-                if scene.registry.get(name).is_none() || scene.registry.is_disabled(name) {
-                    let advice = "name it in `plugins` of config.yaml, or take it out here";
-                    (place, format!("the plugin {name} is not loaded"), advice)
-                } else if meta("disable") == Some(&Value::Bool(true)) {
-                    let path = format!("{place}/_meta/disable");
-                    (path, format!("{name} is switched off"), "take `_meta.disable` out, or the plugin")
-                } else if item.kind == Kind::Route && !item.is_on() {
-                    let message = format!("{name} does not run: the route is switched off");
-                    (place, message, "set the route's status to 1, or delete it")
-                } else if meta("filter").is_some_and(is_never) {
-                    let path = format!("{place}/_meta/filter");
-                    (path, format!("the filter of {name} is never true"), "correct the filter")
-                } else {
-                    continue;
-                };
+            let (path, message, advice) = if registry.get(name).is_none() || registry.is_disabled(name) {
+                (place, format!("the plugin {name} is not loaded"), advice)
+            } else if meta("disable") == Some(&Value::Bool(true)) {
+                let path = format!("{place}/_meta/disable");
+                (path, format!("{name} is switched off"), "take `_meta.disable` out, or the plugin")
+            } else if item.kind == Kind::Route && !item.is_on() {
+                let message = format!("{name} does not run: the route is switched off");
+                (place, message, "set the route's status to 1, or delete it")
+            } else if meta("filter").is_some_and(is_never) {
+                let path = format!("{place}/_meta/filter");
+                (path, format!("the filter of {name} is never true"), "correct the filter")
+            } else {
+                continue;
+            };
             found.push(item.finding(RULE, path, message, advice));
         }
     }

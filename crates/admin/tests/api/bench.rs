@@ -65,7 +65,9 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let store = Embedded::open(EmbeddedConfig::new(directory.path().join("store.redb"))).unwrap();
         let store = Arc::new(store);
+        let streams = Registry::new(&[&COUNT], Map::new()).unwrap();
         let registry = Registry::new(&[&LIMIT, &SPLIT, &COUNT, &KEYS], Map::new()).unwrap();
+        let registry = registry.with_streams(streams);
         let (applied, receiver) = watch::channel(u64::MAX);
         let admin = Admin::new(Arc::clone(&store) as Arc<dyn Store>, Arc::new(registry), settings, receiver);
         Self { admin: Arc::new(admin), store, applied, _directory: directory }

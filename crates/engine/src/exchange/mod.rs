@@ -15,7 +15,6 @@ mod request_head;
 mod respond;
 mod rewritten;
 mod select;
-mod tunnel;
 
 pub(crate) use request_head::forwarded_lines;
 pub(crate) use respond::refuse;

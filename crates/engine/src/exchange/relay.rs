@@ -3,10 +3,11 @@
 use super::body::{COPY_MAX, RequestBody};
 use super::download::{self, Delivery};
 use super::respond::{self, Message};
-use super::{After, replay, request_head, tunnel};
+use super::{After, replay, request_head};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
+use crate::tunnel;
 use crate::upstream::{
     AddrPool, Connection, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
 };
@@ -72,7 +73,9 @@ pub(super) async fn run(
         match result {
             Ok(after) => return after,
             Err(error)
-                if error.retry && may_retry(upstream, exchange, tries) && worth(&state, worker, sent) =>
+                if error.retry
+                    && upstream.may_retry(tries, exchange.timing.started.elapsed())
+                    && worth(&state, worker, sent) =>
             {
                 last = Some(error);
                 tries += 1;
@@ -107,12 +110,6 @@ async fn fail(
         }
         None => respond::fail(link, message, body, Some(route), exchange, error).await,
     }
-}
-
-/// Whether `upstream` allows another try after `tries` that failed, the last one not counted.
-fn may_retry(upstream: &Upstream, exchange: &Exchange<'_>, tries: u32) -> bool {
-    tries < upstream.retries()
-        && upstream.retry_timeout.is_none_or(|limit| exchange.timing.started.elapsed() < limit)
 }
 
 /// Whether another try does no harm to an upstream that is sick. A request that no node was sent is still to be sent for
@@ -231,10 +228,10 @@ async fn switch(link: &mut Link<'_>, job: &mut Job<'_, '_, '_>, connection: &mut
     // The head is out.
     *job.message.out = Vec::new();
     let sides = tunnel::Sides { client: link.stream, upstream: &mut connection.stream };
-    let sent = tunnel::run(sides, ahead, &worker.buffers, link.timer, deadline).await;
+    let copied = tunnel::run(sides, ahead, &worker.buffers, link.timer, deadline).await;
     let exchange = &mut *job.exchange;
-    exchange.timing.sent_bytes += sent;
-    exchange.timing.sent_body_bytes += sent;
+    exchange.timing.sent_bytes += copied.to_client;
+    exchange.timing.sent_body_bytes += copied.to_client;
     exchange.upstream.time = Some(exchange.upstream.started.elapsed());
 }
 

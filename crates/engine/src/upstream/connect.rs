@@ -3,6 +3,7 @@
 use super::{AddrPool, Target, Upstreams};
 use crate::clock::Clock;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io;
 use crate::timer::Timer;
 use crate::transport::{self, Stream};
 use std::future::{Future, poll_fn};
@@ -51,10 +52,15 @@ pub(crate) async fn connect(pool: &AddrPool, timer: &Timer) -> Result<Box<Connec
 
 /// Opens a connection.
 pub(super) async fn open(pool: &AddrPool, timer: &Timer) -> Result<Stream, ProxyError> {
+    open_after(pool, b"", timer).await
+}
+
+/// Opens a connection on which `preface` stands before everything else, in the clear.
+pub(crate) async fn open_after(pool: &AddrPool, preface: &[u8], timer: &Timer) -> Result<Stream, ProxyError> {
     let failed = |error: std::io::Error| ProxyError::io(Side::Upstream, &error).retriable();
     let socket = if pool.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let mut connecting = pin!(socket.map_err(failed)?.connect(pool.address));
-    let stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+    let mut stream = poll_fn(|cx| match connecting.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result.map_err(failed)),
         Poll::Pending if timer.expired() => Poll::Ready(Err(ProxyError::new(
             Side::Upstream,
@@ -67,6 +73,9 @@ pub(super) async fn open(pool: &AddrPool, timer: &Timer) -> Result<Stream, Proxy
     .await?;
     // As on the client's side: each write is a whole head or all there is of a body.
     let _ = stream.set_nodelay(true);
+    if !preface.is_empty() {
+        io::write_all(&mut stream, preface, timer).await.map_err(failed)?;
+    }
     Ok(match &pool.secure {
         None => Stream::Plain(stream),
         // Large, and rare: not part of every connection's state.

@@ -13,7 +13,7 @@ mod resolve;
 mod secure;
 mod state;
 
-pub(crate) use connect::{Connection, connect, pool_of};
+pub(crate) use connect::{Connection, connect, open_after, pool_of};
 pub(crate) use discovered::form as discovered_form;
 pub(crate) use names::Names;
 pub(crate) use pool::{AddrPool, Pools, Protocol};
@@ -23,6 +23,7 @@ pub(crate) use secure::pool as secure_pool;
 pub(crate) use state::{NodeState, Served, State, Target};
 
 use crate::config::EngineConfig;
+use model::resource::Scheme;
 use secure::Configs;
 use snapshot::{Keepalive, NodeHost, Upstream};
 use std::cell::{Cell, RefCell};
@@ -90,7 +91,11 @@ impl Upstreams {
 
     fn make(&self, upstream: &Arc<Upstream>) -> State {
         let keepalive = upstream.keepalive.unwrap_or(self.keepalive.get());
-        let protocol = if upstream.scheme.is_http2() { Protocol::Http2 } else { Protocol::Http1 };
+        let protocol = match upstream.scheme {
+            scheme if scheme.is_http2() => Protocol::Http2,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp => Protocol::Opaque,
+            _ => Protocol::Http1,
+        };
         let nodes = upstream.nodes.iter().map(|node| {
             let port = node.port;
             let target = match &node.host {

@@ -33,6 +33,8 @@ pub(crate) enum Protocol {
     Http1,
     /// HTTP/2: many at a time.
     Http2,
+    /// What the client of a stream route says.
+    Opaque,
 }
 
 /// The idle connections to one address.
@@ -45,7 +47,9 @@ pub(crate) struct AddrPool {
     pub(crate) keepalive: Keepalive,
     /// How its connections are encrypted; `None`: not at all.
     pub(crate) secure: Option<Secure>,
-    /// Its HTTP/2 connections; `None` where HTTP/1.1 is spoken.
+    /// What is spoken on its connections.
+    pub(crate) protocol: Protocol,
+    /// Its HTTP/2 connections; `None` where something else is spoken.
     pub(crate) multiplexed: Option<Multiplexed>,
     /// Longest idle first.
     idle: RefCell<Vec<Idle>>,
@@ -94,7 +98,8 @@ impl AddrPool {
         let multiplexed = (protocol == Protocol::Http2).then(Multiplexed::default);
         let text = address.to_string();
         let ip_len = text.rfind(':').unwrap_or(text.len());
-        Self { address, text: text.into(), ip_len, keepalive, secure, multiplexed, idle: RefCell::default() }
+        let (text, idle) = (text.into(), RefCell::default());
+        Self { address, text, ip_len, keepalive, secure, protocol, multiplexed, idle }
     }
 
     /// An idle connection that is still open, if there is one.
@@ -111,12 +116,6 @@ impl AddrPool {
                 return Some(connection);
             }
         }
-    }
-
-    /// What is spoken on its connections.
-    #[inline]
-    pub(crate) fn protocol(&self) -> Protocol {
-        if self.multiplexed.is_some() { Protocol::Http2 } else { Protocol::Http1 }
     }
 
     /// Keeps a connection for the next request, if it may carry one and there is room: when full, the one that idles

@@ -55,11 +55,13 @@ impl Configs {
         if let Some(config) = self.0.borrow().get(&key) {
             return Some(Arc::clone(config));
         }
-        let offered = match protocol {
-            Protocol::Http1 => "http/1.1",
-            Protocol::Http2 => "h2",
+        let offered: &[&str] = match protocol {
+            Protocol::Http1 => &["http/1.1"],
+            Protocol::Http2 => &["h2"],
+            // The client's protocol is not known.
+            Protocol::Opaque => &[],
         };
-        let made = tls.config(session.verify, identity, &[offered]);
+        let made = tls.config(session.verify, identity, offered);
         let config = made.inspect_err(|error| tracing::error!("TLS to upstreams: {error}")).ok()?;
         self.0.borrow_mut().insert(key, Arc::clone(&config));
         Some(config)
@@ -96,7 +98,7 @@ pub(crate) fn pool(
         verify: if tls.verify { Verify::Name } else { Verify::Nothing },
     };
     let settings = upstreams.tls();
-    let protocol = plain.protocol();
+    let protocol = plain.protocol;
     let identity = identity.map(|identity| &**identity);
     let config = upstreams.configs.get(&settings, &session, identity, protocol);
     let config = config.ok_or_else(missing)?;

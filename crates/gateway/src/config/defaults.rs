@@ -25,6 +25,12 @@ pub const STATUS_PORT: u16 = 7085;
 /// The metrics' port.
 pub const METRICS_PORT: u16 = 9091;
 
+/// The access log of streams.
+pub const STREAM_LOG: &str = "logs/access_stream.log";
+/// What it says of a session.
+pub const STREAM_FORMAT: &str =
+    "$remote_addr [$time_local] $protocol $status $bytes_sent $bytes_received $session_time";
+
 /// The latency histogram's bounds, in milliseconds.
 const BUCKETS_MS: [f64; 15] = [
     1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0, 30_000.0,
@@ -116,6 +122,7 @@ impl Default for Logs {
             error_log_named: false,
             level: Level::Warn,
             access: Some(AccessLog::default()),
+            streams: None,
         }
     }
 }

@@ -16,10 +16,8 @@ const fn row(path: &'static str, why: &'static str, fulfilled: &'static [&'stati
 
 const ROWS: &[Row] = &[
     row("apisix.enable_reuseport", "each worker has its own socket", &["true"]),
-    row("apisix.proxy_protocol", "the PROXY protocol is not spoken yet", &[]),
     row("apisix.ssl.ssl_cert", "certificates are ssl resources", &[]),
     row("apisix.ssl.ssl_cert_key", "certificates are ssl resources", &[]),
-    row("apisix.stream_proxy", "TCP and UDP are not proxied yet", &[]),
     row("apisix.resolver_timeout", "names are resolved with the system's settings", &["5"]),
     row("apisix.dns_resolver_valid", "an answer is kept for as long as its TTL says", &[]),
     row("apisix.enable_resolv_search_opt", "the system's search list is used", &["true"]),
@@ -92,8 +90,7 @@ mod tests {
         for (text, expected) in [
             ("nginx_config:\n  http_configuration_snippet: |\n    # c\n    gzip on;\n", 1),
             ("nginx_config:\n  http_configuration_snippet: |\n    # only a comment\n", 0),
-            ("apisix:\n  stream_proxy:\n    tcp: [9100]\n", 1),
-            ("apisix:\n  stream_proxy:\n", 0),
+            ("apisix:\n  stream_proxy:\n    tcp: [9100]\n", 0),
             ("apisix: {enable_http2: true, delete_uri_tail_slash: true, dns_resolver_valid: 30}\n", 1),
             ("apisix: {dns_resolver: [1.1.1.1]}\ndiscovery: {dns: {servers: [1.1.1.1]}}\n", 0),
             ("apisix: {enable_http2: false, delete_uri_tail_slash: false, resolver_timeout: 5}\n", 0),

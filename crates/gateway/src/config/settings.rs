@@ -23,6 +23,10 @@ pub struct Settings {
     pub proxy: Proxy,
     /// TLS with clients and upstreams (`apisix.ssl`).
     pub tls: Tls,
+    /// Ports of HTTP whose connections begin with a PROXY protocol header (`apisix.proxy_protocol`).
+    pub proxy_protocol: ProxyProtocol,
+    /// TCP and UDP (`apisix.stream_proxy`, `nginx_config.stream`).
+    pub streams: Streams,
     /// The process: workers, files, shutdown (`nginx_config`).
     pub process: Process,
     /// Limits and times of client and upstream connections (`nginx_config.http`).
@@ -80,6 +84,39 @@ pub enum TrustedFile {
     System,
     /// Those of a file in PEM, relative to the data directory.
     Path(PathBuf),
+}
+
+/// `apisix.proxy_protocol`, the part of HTTP. No address stands twice.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProxyProtocol {
+    /// `listen_http_port`.
+    pub http: Vec<Listen>,
+    /// `listen_https_port`.
+    pub https: Vec<Listen>,
+}
+
+/// TCP and UDP; empty where `proxy_mode` has no streams.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Streams {
+    /// `stream_proxy.tcp`, each range as its ports. No address stands twice.
+    pub tcp: Vec<StreamListen>,
+    /// `stream_proxy.udp`, likewise.
+    pub udp: Vec<SocketAddr>,
+    /// `nginx_config.stream.real_ip_from`: whose PROXY protocol headers are believed.
+    pub real_ip_from: Vec<IpNet>,
+}
+
+/// A port of `stream_proxy.tcp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamListen {
+    /// `addr`.
+    pub address: SocketAddr,
+    /// `tls`.
+    pub tls: bool,
+    /// `proxy_protocol`, else `proxy_protocol.enable_tcp_pp`: whether connections begin with a header.
+    pub proxy_protocol: bool,
+    /// `proxy_protocol_to_upstream`, else `proxy_protocol.enable_tcp_pp_to_upstream`: whether upstreams get one.
+    pub proxy_protocol_to_upstream: bool,
 }
 
 /// `apisix.*`, the data plane's part.
@@ -212,6 +249,8 @@ pub struct Logs {
     pub level: Level,
     /// `nginx_config.http.access_log*`; `None` where `enable_access_log` is false.
     pub access: Option<AccessLog>,
+    /// `nginx_config.stream.access_log*`; `None` unless `enable_access_log` is true there.
+    pub streams: Option<AccessLog>,
 }
 
 /// `nginx_config.http.access_log*`.

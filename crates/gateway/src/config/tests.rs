@@ -308,7 +308,7 @@ fn emptied_lists_and_servers_turned_off() {
 #[test]
 fn warnings_do_not_refuse_the_start() {
     let cases = [
-        ("apisix:\n  proxy_protocol:\n    listen_http_port: 9181\n", 2, 3),
+        ("apisix:\n  resolver_timeout: 6\n", 2, 3),
         ("deployment:\n  admin:\n    admin_listen: {ip: 0.0.0.0}\n    admin_key_required: false\n", 4, 25),
     ];
     for (text, line, column) in cases {

@@ -5,6 +5,7 @@ mod connections;
 mod family;
 mod http;
 mod name;
+mod streams;
 mod text;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use stdx::WorkerToken;
 pub use connections::{ConnectionTotals, Connections, State};
 pub use http::{DisabledLabels, HttpLabels, HttpSample};
 pub use name::{Kind, Metric};
+pub use streams::StreamSample;
 
 /// APISIX's `default_buckets`: upper bounds of the latency histogram, in milliseconds.
 pub const BUCKETS_MS: [f64; 15] = [
@@ -49,6 +51,7 @@ pub struct Metrics {
     http: http::HttpMetrics,
     observed: family::Family<cell::Counter>,
     http2_refused: family::Family<cell::Counter>,
+    streams: streams::StreamMetrics,
     /// By metric; label text to value.
     gauges: [Mutex<BTreeMap<Box<str>, f64>>; Metric::ALL.len()],
     /// Client connections and requests.
@@ -69,6 +72,7 @@ impl Metrics {
             http: http::HttpMetrics::new(config, &bounds),
             observed: family::Family::new(Metric::PluginObservedTotal, config.series_max),
             http2_refused: family::Family::new(Metric::Http2ConnectionsRefusedTotal, config.series_max),
+            streams: streams::StreamMetrics::new(config),
             bounds_ms: bounds.into(),
             gauges: std::array::from_fn(|_| Mutex::default()),
             connections: Connections::default(),
@@ -90,6 +94,11 @@ impl Metrics {
         sample: &HttpSample,
     ) {
         self.http.record(worker, labels, disabled, sample);
+    }
+
+    /// Counts a session of a stream route that is over.
+    pub fn record_stream(&self, worker: &WorkerToken, sample: &StreamSample<'_>) {
+        self.streams.record(worker, sample);
     }
 
     /// Counts an answer that a plugin in mode observe would have given. Takes a lock: a trial's verdicts are few.
@@ -129,6 +138,9 @@ impl Metrics {
             Metric::PluginObservedTotal => text.counters(&self.observed),
             Metric::Http2ConnectionsRefusedTotal => text.counters(&self.http2_refused),
             Metric::HttpStatus => text.counters(&self.http.status),
+            Metric::StreamBandwidth => text.counters(&self.streams.bandwidth),
+            Metric::StreamConnectionTotal => text.counters(&self.streams.connections),
+            Metric::StreamStatus => text.counters(&self.streams.status),
             Metric::HttpLatency => text.histograms(&self.http.latency, &self.bounds_ms),
             Metric::HttpRequestsTotal => {
                 text.head(metric);
@@ -181,7 +193,7 @@ impl Metrics {
         }
     }
 
-    fn overflowed(&self) -> [(Metric, u64); 5] {
+    fn overflowed(&self) -> [(Metric, u64); 8] {
         let http = &self.http;
         [
             (Metric::Bandwidth, http.bandwidth.overflowed()),
@@ -189,6 +201,9 @@ impl Metrics {
             (Metric::HttpLatency, http.latency.overflowed()),
             (Metric::HttpStatus, http.status.overflowed()),
             (Metric::PluginObservedTotal, self.observed.overflowed()),
+            (Metric::StreamBandwidth, self.streams.bandwidth.overflowed()),
+            (Metric::StreamConnectionTotal, self.streams.connections.overflowed()),
+            (Metric::StreamStatus, self.streams.status.overflowed()),
         ]
     }
 }

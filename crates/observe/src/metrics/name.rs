@@ -30,6 +30,12 @@ pub enum Metric {
     NodeInfo,
     /// Ours: what plugins that are only observed would have answered.
     PluginObservedTotal,
+    /// Bytes of sessions.
+    StreamBandwidth,
+    /// Sessions of stream routes since the start.
+    StreamConnectionTotal,
+    /// Sessions by how they ended.
+    StreamStatus,
     /// What health checks say of nodes: 1 healthy, 0 not.
     UpstreamStatus,
 }
@@ -47,7 +53,7 @@ pub enum Kind {
 
 impl Metric {
     /// All metrics, by name.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Bandwidth,
         Self::ConfigValuesSkipped,
         Self::EtcdModifyIndexes,
@@ -61,6 +67,9 @@ impl Metric {
         Self::NginxMetricErrorsTotal,
         Self::NodeInfo,
         Self::PluginObservedTotal,
+        Self::StreamBandwidth,
+        Self::StreamConnectionTotal,
+        Self::StreamStatus,
         Self::UpstreamStatus,
     ];
 
@@ -81,6 +90,9 @@ impl Metric {
             Self::NginxMetricErrorsTotal => "nginx_metric_errors_total",
             Self::NodeInfo => "node_info",
             Self::PluginObservedTotal => "plugin_observed_total",
+            Self::StreamBandwidth => "stream_bandwidth",
+            Self::StreamConnectionTotal => "stream_connection_total",
+            Self::StreamStatus => "stream_status",
             Self::UpstreamStatus => "upstream_status",
         }
     }
@@ -94,7 +106,10 @@ impl Metric {
             | Self::HttpStatus
             | Self::MetricSeriesOverflowTotal
             | Self::NginxMetricErrorsTotal
-            | Self::PluginObservedTotal => Kind::Counter,
+            | Self::PluginObservedTotal
+            | Self::StreamBandwidth
+            | Self::StreamConnectionTotal
+            | Self::StreamStatus => Kind::Counter,
             Self::HttpLatency => Kind::Histogram,
             _ => Kind::Gauge,
         }
@@ -121,6 +136,9 @@ impl Metric {
             Self::NginxMetricErrorsTotal => "Label sets that got no series of their own",
             Self::NodeInfo => "The gateway's host name and version",
             Self::PluginObservedTotal => "Answers that plugins in mode observe would have given",
+            Self::StreamBandwidth => "Bytes of sessions by listening address, direction and side",
+            Self::StreamConnectionTotal => "Sessions of each stream route since the gateway started",
+            Self::StreamStatus => "Sessions by how they ended",
             Self::UpstreamStatus => "Health of upstream nodes: 1 healthy, 0 not",
         }
     }
@@ -158,6 +176,9 @@ impl Metric {
             Self::MetricSeriesOverflowTotal => &["metric"],
             Self::NodeInfo => &["hostname", "version"],
             Self::PluginObservedTotal => &["code", "plugin", "route"],
+            Self::StreamBandwidth => &["listen_addr", "type", "side"],
+            Self::StreamConnectionTotal => &["route"],
+            Self::StreamStatus => &["code", "listen_addr", "node"],
             Self::UpstreamStatus => &["name", "ip", "port"],
             Self::ConfigValuesSkipped
             | Self::EtcdReachable

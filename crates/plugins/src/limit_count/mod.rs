@@ -170,7 +170,13 @@ impl LimitCount {
             Key::RemoteAddr => {
                 self.count(limit, exchange.client.ip_text.as_bytes(), count, window_s, exchange)
             }
-            key => self.count_by(limit, &key.or_remote_addr(exchange), count, window_s, exchange),
+            key => self.count_by(
+                limit,
+                &key.or_remote_addr(exchange, &exchange.client.ip_text),
+                count,
+                window_s,
+                exchange,
+            ),
         };
         Some(self.answer(limit, count, &outcome, exchange))
     }

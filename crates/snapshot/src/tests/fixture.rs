@@ -63,7 +63,9 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new() -> Self {
-        let registry = Arc::new(Registry::new(&[&ALPHA, &BETA], Map::new()).expect("valid schemas"));
+        let streams = Registry::new(&[&BETA], Map::new()).expect("valid schemas");
+        let registry = Registry::new(&[&ALPHA, &BETA], Map::new()).expect("valid schemas");
+        let registry = Arc::new(registry.with_streams(streams));
         let mut builder = Builder::new(Arc::clone(&registry), BuildOptions::default());
         let snapshot = builder.load(0, &[]);
         Self { registry, builder, snapshot, revision: 0 }

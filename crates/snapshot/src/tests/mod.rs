@@ -9,3 +9,4 @@ mod random;
 mod renewal;
 mod revealing;
 mod scale;
+mod streams;

@@ -79,6 +79,7 @@ impl Upstream {
             retries: self.retries,
             retry_timeout: self.retry_timeout,
             timeouts: self.timeouts,
+            session_idle: self.session_idle,
             keepalive: self.keepalive,
             tls: self.tls.clone(),
             checks: self.checks.clone(),

@@ -28,7 +28,7 @@ fn follow(guide: &'static str) {
     let mut said = String::new();
     for (language, text) in blocks(guide) {
         match language {
-            "shell" if text.starts_with("tidegate serve ") => {
+            "shell" if text.starts_with("tidegate serve ") || text.starts_with("tidegate start ") => {
                 // One at a time, and `exec`, so that the shell's own process is the one to end.
                 drop(server.take());
                 let path = home.join("server.said");
@@ -38,7 +38,7 @@ fn follow(guide: &'static str) {
                 eventually("it serves", || {
                     let said = fs::read_to_string(&path).unwrap();
                     assert!(process.ended().is_none(), "{text}\n{said}");
-                    said.contains("serving ").then_some(())
+                    (said.contains("serving ") || said.contains("tidegate is ready")).then_some(())
                 });
                 server = Some(process);
             }
@@ -83,6 +83,15 @@ fn the_guide_to_caching_works() {
     own_network("guides::the_guide_to_caching_works", &[8080, 9080], |home| {
         if home == Home::Ours {
             follow(include_str!("../../../../docs/guide/caching.md"));
+        }
+    });
+}
+
+#[test]
+fn the_guide_to_streams_works() {
+    own_network("guides::the_guide_to_streams_works", &[9080, 9180], |home| {
+        if home == Home::Ours {
+            follow(include_str!("../../../../docs/guide/streams.md"));
         }
     });
 }

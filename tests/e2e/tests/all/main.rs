@@ -26,6 +26,7 @@ mod readme;
 mod reload;
 mod serve;
 mod standalone;
+mod streams;
 mod study;
 mod tls;
 mod upstreams;

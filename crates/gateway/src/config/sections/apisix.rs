@@ -10,9 +10,6 @@ use crate::config::read::{Field, Section};
 use crate::config::settings::{Listen, Proxy, RouterKind, loopback};
 use crate::config::yaml::Value;
 
-/// `proxy_mode`, and whether there are streams in it.
-pub(super) const PROXY_MODES: [(&str, bool); 3] = [("http", false), ("stream", true), ("http&stream", true)];
-
 /// The data plane's settings.
 pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
     let default = Proxy::default();

@@ -10,6 +10,7 @@ mod nginx;
 mod node_listening;
 mod plugins;
 mod proxy_cache;
+mod streams;
 mod tls;
 
 use super::Reach;
@@ -17,7 +18,7 @@ use super::centre::Role;
 use super::env::Lookup;
 use super::problem::Problems;
 use super::read::Section;
-use super::settings::{Admin, Settings};
+use super::settings::{Admin, ProxyProtocol, Settings};
 
 /// Reads all sections, then checks what lies across them.
 pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problems: &Problems) -> Settings {
@@ -30,22 +31,34 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     let (role, provider) = centre::read(&deployment, enabled);
     let enabled = enabled && role != Role::DataPlane;
     let admin = deployment::read(&deployment, enabled, reach, &mut ports);
-    let streams = apisix.choice("proxy_mode", &apisix::PROXY_MODES, false);
+    let mode = apisix.choice("proxy_mode", &streams::MODES, streams::MODES[0].1);
     let status = apisix::status(&apisix, &mut ports);
     let control = apisix::control(&apisix, &mut ports);
     let metrics = plugins::metrics(&root.section("plugin_attr").section("prometheus"), &mut ports);
-    let proxy = apisix::proxy(&apisix, &root.section("graphql"), &mut ports);
-    let tls = tls::tls(&apisix, &mut ports);
+    // Without HTTP its ports are nobody's.
+    let mut unused = listening::Ports::default();
+    let http = if mode.http { &mut ports } else { &mut unused };
+    let mut proxy = apisix::proxy(&apisix, &root.section("graphql"), http);
+    let mut tls = tls::tls(&apisix, http);
+    let mut proxy_protocol = streams::proxy_protocol(&apisix, http);
+    if !mode.http {
+        proxy.listen.clear();
+        tls.listen.clear();
+        proxy_protocol = ProxyProtocol::default();
+    }
+    let streams = streams::streams(&apisix, &nginx, mode, &mut ports);
     ports.report_conflicts(problems);
     Settings {
         role,
         provider,
         proxy,
         tls,
+        proxy_protocol,
+        streams,
         process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), lookup, problems),
         http: nginx::http(&nginx.section("http")),
         logs: nginx::logs(&nginx),
-        admin: admin.map(|admin| Admin { streams, ..admin }),
+        admin: admin.map(|admin| Admin { streams: mode.streams, ..admin }),
         data_encryption: data_encryption::read(&apisix),
         proxy_cache: proxy_cache::read(&apisix),
         control,

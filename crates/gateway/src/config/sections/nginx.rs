@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use observe::error_log::Level;
 
+use crate::config::defaults::{STREAM_FORMAT, STREAM_LOG};
 use crate::config::env::Lookup;
 use crate::config::problem::{Problem, Problems};
 use crate::config::read::{Field, Section};
@@ -82,22 +83,27 @@ pub(super) fn logs(nginx: &Section<'_>) -> Logs {
         error_log_named: error_log.is_some(),
         error_log: error_log.unwrap_or(default.error_log),
         level: nginx.choice("error_log_level", &Level::NAMES, default.level),
-        access: access_log(&nginx.section("http")),
+        access: access_log(&nginx.section("http"), AccessLog::default(), true),
+        streams: access_log(&nginx.section("stream"), of_streams(), false),
     }
 }
 
-fn access_log(http: &Section<'_>) -> Option<AccessLog> {
-    let default = AccessLog::default();
+/// The access log of streams, where nothing else is said.
+fn of_streams() -> AccessLog {
+    AccessLog { path: STREAM_LOG.into(), format: STREAM_FORMAT.to_owned(), ..AccessLog::default() }
+}
+
+fn access_log(section: &Section<'_>, default: AccessLog, enabled: bool) -> Option<AccessLog> {
     let escapes = [("default", Escape::Default), ("json", Escape::Json), ("none", Escape::None)];
-    let buffer = http.size("access_log_buffer", default.buffer as u64);
+    let buffer = section.size("access_log_buffer", default.buffer as u64);
     let log = AccessLog {
-        path: http.field("access_log").and_then(|field| path(&field)).unwrap_or(default.path),
+        path: section.field("access_log").and_then(|field| path(&field)).unwrap_or(default.path),
         buffer: usize::try_from(buffer).unwrap_or(usize::MAX),
         // A block scalar ends in a line break, which is not part of the format: each entry ends in one anyway.
-        format: http.text("access_log_format").map_or(default.format, |text| text.trim_end().to_owned()),
-        escape: http.choice("access_log_format_escape", &escapes, default.escape),
+        format: section.text("access_log_format").map_or(default.format, |text| text.trim_end().to_owned()),
+        escape: section.choice("access_log_format_escape", &escapes, default.escape),
     };
-    http.bool("enable_access_log", true).then_some(log)
+    section.bool("enable_access_log", enabled).then_some(log)
 }
 
 /// A file. Where nginx would take a syslog server, there is none yet.

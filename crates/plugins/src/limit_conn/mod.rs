@@ -1,7 +1,8 @@
 //! Bounds how many requests are under way at one time: some beyond that wait, the rest is answered with 503.
 //!
 //! ## When to use
-//! Where an upstream can do only so much at once, whatever the pace, as with long downloads or slow reports.
+//! Where an upstream can do only so much at once, whatever the pace, as with long downloads or slow reports. On stream routes it bounds
+//! sessions, with `conn`, `burst`, `default_conn_delay`, `key` and `key_type` alone; one that is refused ends.
 //!
 //! ## Example
 //! From each client address one request at a time; a second one waits a tenth of a second, a third is refused:
@@ -18,6 +19,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
+//! - On stream routes a session whose limits have no usable number is refused.
 //! - `policy` must be `local` for now: `redis` and `redis-cluster` are refused with a message.
 //! - `allow_degradation` lets requests pass whose numbers can't be read; counting itself doesn't fail.
 //! - Of several `rules` the delays add up, and are waited for once all rules have let the request pass.
@@ -26,12 +28,15 @@ use crate::amount::{Amount, AmountConfig};
 use crate::limit_key::{Key, KeyType};
 use crate::redis_policy::{self, Policy};
 use model::ConfigError;
+use model::var::VarSource;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::Keyed;
+
+pub mod stream;
 
 /// The plugin's entry in the registry.
 pub const DEF: PluginDef =
@@ -46,9 +51,12 @@ pub struct Config {
     default_conn_delay: f64,
     key: Option<String>,
     key_type: KeyType,
+    #[serde(default)]
     policy: Policy,
+    #[serde(default)]
     rejected_code: u16,
     rejected_msg: Option<String>,
+    #[serde(default)]
     allow_degradation: bool,
     rules: Option<Vec<RuleConfig>>,
 }
@@ -139,48 +147,62 @@ impl Limit {
 
 impl OnAccess for LimitConn {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
-        let Some(applying) = self.applying(exchange) else {
+        let Some(entered) = self.enter(exchange, &exchange.client.ip_text) else {
             return if self.allow_degradation { Flow::Next } else { Flow::status(500) };
         };
+        // Kept until the exchange is over, however it ends.
+        exchange.extras().note(self, entered.present);
+        match entered.delay {
+            None => Flow::reply(match &self.rejected_msg {
+                Some(message) => Reply::error(self.rejected_code, message),
+                None => Reply::status(self.rejected_code),
+            }),
+            Some(Duration::ZERO) => Flow::Next,
+            Some(delay) => exchange.after(delay, Flow::Next),
+        }
+    }
+}
+
+/// What became of one more request.
+struct Entered {
+    present: Vec<Presence>,
+    /// How long it waits; `None` where it is refused.
+    delay: Option<Duration>,
+}
+
+impl LimitConn {
+    /// Counts one more request or session, from `ip_text`; `None` where no limit applies, or the one limit has no usable
+    /// number.
+    fn enter(&self, source: &impl VarSource, ip_text: &str) -> Option<Entered> {
+        let applying = self.applying(source, ip_text)?;
         let mut present = Vec::with_capacity(applying.len());
-        let (mut delay_s, mut admitted) = (0.0, true);
+        let mut delay_s = 0.0;
         for (key, conn, burst) in applying {
-            let Some(number) = self.enter(&key, conn.saturating_add(burst)) else {
-                admitted = false;
-                break;
+            let Some(number) = self.count(&key, conn.saturating_add(burst)) else {
+                return Some(Entered { present, delay: None });
             };
             if number > conn {
                 delay_s += self.delay_s * ((number - 1) / conn) as f64;
             }
             present.push(Presence { under_way: Arc::clone(&self.under_way), key });
         }
-        // Kept until the exchange is over, however it ends.
-        exchange.extras().note(self, present);
-        if !admitted {
-            return Flow::reply(match &self.rejected_msg {
-                Some(message) => Reply::error(self.rejected_code, message),
-                None => Reply::status(self.rejected_code),
-            });
-        }
-        match Duration::try_from_secs_f64(delay_s).unwrap_or(Duration::MAX) {
-            delay if delay < Duration::from_millis(1) => Flow::Next,
-            delay => exchange.after(delay, Flow::Next),
-        }
+        let delay = Duration::try_from_secs_f64(delay_s).unwrap_or(Duration::MAX);
+        // Less than a millisecond is no wait.
+        let delay = if delay < Duration::from_millis(1) { Duration::ZERO } else { delay };
+        Some(Entered { present, delay: Some(delay) })
     }
-}
 
-impl LimitConn {
-    /// Key, `conn` and `burst` of the limits that apply; `None` where none does, or the one limit has no usable number.
-    fn applying(&self, exchange: &Exchange<'_>) -> Option<Vec<(Vec<u8>, u64, u64)>> {
+    /// Key, `conn` and `burst` of the limits that apply.
+    fn applying(&self, source: &impl VarSource, ip_text: &str) -> Option<Vec<(Vec<u8>, u64, u64)>> {
         let limits = self.limits.iter().enumerate();
         let applying: Vec<_> = limits
             .filter_map(|(at, limit)| {
-                let (conn, burst) = (limit.conn.of(exchange)?, limit.burst.of(exchange)?);
+                let (conn, burst) = (limit.conn.of(source)?, limit.burst.of(source)?);
                 let key = if self.by_rules {
                     // Rules whose keys come out equal are still different limits.
-                    [&*self.scope, &limit.key.resolved(exchange)?, format!("#{at}").as_bytes()].concat()
+                    [&*self.scope, &limit.key.resolved(source)?, format!("#{at}").as_bytes()].concat()
                 } else {
-                    [&*self.scope, &*limit.key.or_remote_addr(exchange)].concat()
+                    [&*self.scope, &*limit.key.or_remote_addr(source, ip_text)].concat()
                 };
                 Some((key, conn, burst))
             })
@@ -189,7 +211,7 @@ impl LimitConn {
     }
 
     /// Counts one more request of `key`: how many there are now; `None` where there would be more than `most`.
-    fn enter(&self, key: &[u8], most: u64) -> Option<u64> {
+    fn count(&self, key: &[u8], most: u64) -> Option<u64> {
         self.under_way.0.with(
             key,
             |count| *count == 0,

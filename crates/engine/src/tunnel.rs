@@ -1,5 +1,5 @@
-//! After `101 Switching Protocols`: bytes both ways until both sides are done. A tunnel in which nothing moves holds no
-//! buffer: there may be many thousands of them.
+//! Bytes both ways until both sides are done: after `101 Switching Protocols`, and on stream routes. A tunnel in which
+//! nothing moves holds no buffer: there may be many thousands of them.
 
 use crate::buffers::Buffers;
 use crate::io;
@@ -9,24 +9,31 @@ use std::cell::Cell;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The two ends of a tunnel.
-pub(super) struct Sides<'t> {
-    pub(super) client: &'t mut Stream,
-    pub(super) upstream: &'t mut Stream,
+pub(crate) struct Sides<'t> {
+    pub(crate) client: &'t mut Stream,
+    pub(crate) upstream: &'t mut Stream,
+}
+
+/// Bytes that were copied.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Copied {
+    pub(crate) to_client: u64,
+    /// Without what the client had sent before.
+    pub(crate) to_upstream: u64,
 }
 
 /// Copies both ways until both sides have ended, one has failed, or neither has sent anything for a while. `ahead` is
-/// what the client has sent already; `deadline` gives the end of such a while, from now. Returns the bytes copied to
-/// the client.
-pub(super) async fn run(
+/// what the client has sent already; `deadline` gives the end of such a while, from now.
+pub(crate) async fn run(
     Sides { client, upstream }: Sides<'_>,
     ahead: &[u8],
     buffers: &Buffers,
     timer: &Timer,
     deadline: impl Fn() -> u64,
-) -> u64 {
+) -> Copied {
     timer.arm(deadline());
     if io::write_all(upstream, ahead, timer).await.is_err() {
-        return 0;
+        return Copied::default();
     }
     let to_client = Cell::new(0);
     let to_upstream = Cell::new(0);
@@ -37,7 +44,7 @@ pub(super) async fn run(
         pump(&mut client_read, &mut upstream_write, buffers, timer, &deadline, &to_upstream),
         pump(&mut upstream_read, &mut client_write, buffers, timer, &deadline, &to_client),
     );
-    to_client.get()
+    Copied { to_client: to_client.get(), to_upstream: to_upstream.get() }
 }
 
 async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
