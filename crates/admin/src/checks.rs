@@ -10,6 +10,7 @@ use crate::target::Target;
 use crate::{Admin, AdminResponse, certificates, duplicates, files_checks, references, stream_checks};
 use model::schema::{check_resource, unknown_fields};
 use model::{Kind, PluginMap, Route};
+use protos::Definitions;
 use router::{Conditions, Expr};
 use serde_json::{Map, Value};
 use store::StoreError;
@@ -64,6 +65,9 @@ pub(crate) async fn mistakes(
         references::check_existence(admin, kind, fields, &mut found).await?;
     }
     certificates::check(kind, fields, &mut found);
+    if schema_holds && kind == Kind::Proto {
+        check_definitions(fields, &mut found);
+    }
     if kind == Kind::StreamRoute {
         if others {
             stream_checks::check_superior(admin, target.id, fields, &mut found).await?;
@@ -126,6 +130,13 @@ async fn check_caller(
         references::check_existence(admin, target.kind, fields, found).await?;
     }
     Ok(())
+}
+
+fn check_definitions(proto: &Map<String, Value>, found: &mut Mistakes) {
+    let content = proto.get("content").and_then(Value::as_str).unwrap_or_default();
+    if let Err(message) = Definitions::compile(content) {
+        found.push("/content", format!("invalid content: {message}"));
+    }
 }
 
 fn check_vars(fields: &Map<String, Value>, found: &mut Mistakes) {

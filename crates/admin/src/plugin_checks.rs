@@ -2,7 +2,7 @@
 
 use crate::mistakes::Mistakes;
 use model::{ConfigError, PluginMap};
-use plugin::{Parent, Registry};
+use plugin::{Ingredients, Parent, Registry};
 use serde_json::Value;
 
 /// Where plugins stand: auth plugins are configured otherwise in consumers and credentials.
@@ -37,7 +37,7 @@ pub(crate) fn check(
             registry.compile_credential(name, config).map(drop)
         } else {
             let parent = Parent { resource_key: "", config_version: 0 };
-            registry.compile_one(name, config, None, parent).map(drop)
+            registry.compile_one(name, config, Ingredients::default(), parent).map(drop)
         };
         match checked {
             // The schema that knows a credential's fields is the plugin's own.

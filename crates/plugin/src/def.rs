@@ -84,6 +84,8 @@ pub struct PluginDef {
     /// `encrypt_fields`: names, dotted for fields of fields; what a path crosses or ends in may be a list or a map, of
     /// which every member is meant.
     pub encrypt_fields: &'static [&'static str],
+    /// The field of its configuration that is the id of a `protos` resource.
+    pub proto_field: Option<&'static str>,
     /// What it answers in the control API.
     pub control_apis: &'static [ControlApi],
     pub(crate) schema: fn() -> Value,
@@ -110,6 +112,7 @@ impl PluginDef {
                 priority,
                 prefer_route: false,
                 encrypt_fields: &[],
+                proto_field: None,
                 control_apis: &[],
                 schema: T::schema,
                 metadata_schema: T::metadata_schema,
@@ -133,6 +136,16 @@ impl PluginDef {
     #[must_use]
     pub fn is_auth(&self) -> bool {
         self.consumer.is_some()
+    }
+
+    /// The id of the `protos` resource that a configuration of it names.
+    #[must_use]
+    pub fn proto_named(&self, config: &Value) -> Option<String> {
+        match config.get(self.proto_field?)? {
+            Value::String(id) => Some(id.clone()),
+            Value::Number(id) => Some(id.to_string()),
+            _ => None,
+        }
     }
 }
 
@@ -188,6 +201,14 @@ impl<T: Plugin> PluginDefBuilder<T> {
     #[must_use]
     pub const fn encrypt_fields(mut self, fields: &'static [&'static str]) -> Self {
         self.def.encrypt_fields = fields;
+        self
+    }
+
+    /// The field of its configuration that is the id of a `protos` resource: it is compiled with that one's definitions,
+    /// [`CompileContext::definitions`], and again when they change.
+    #[must_use]
+    pub const fn proto_field(mut self, field: &'static str) -> Self {
+        self.def.proto_field = Some(field);
         self
     }
 

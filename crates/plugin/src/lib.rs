@@ -54,7 +54,7 @@ pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use meta::Meta;
 pub use observed::Remembered;
 pub use path_rules::PathRules;
-pub use registry::{CompileContext, Parent, Registry};
+pub use registry::{CompileContext, Ingredients, Parent, Registry};
 pub use request::{Request, RequestEdits};
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;

@@ -6,6 +6,7 @@ use crate::upstreams::as_written;
 use crate::{CompileUpstream, Meta, PluginDef, Shared};
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
+use protos::Definitions;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,11 +41,23 @@ pub struct CompileContext<'a> {
     pub shared: &'a Shared,
     /// The plugin's `plugin_metadata`.
     pub metadata: Option<&'a Value>,
+    /// The definitions that its configuration names by [`PluginDef::proto_field`]. `None` where they don't exist, or not
+    /// yet, and where a configuration is only checked.
+    pub definitions: Option<&'a Arc<Definitions>>,
     /// The plugin's part of `plugin_attr` in the configuration file.
     pub attributes: Option<&'a Value>,
     /// Where the configuration stands.
     pub parent: Parent<'a>,
     pub(crate) compile_upstream: CompileUpstream,
+}
+
+/// What a plugin is made of besides its own configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ingredients<'a> {
+    /// The plugin's `plugin_metadata`.
+    pub metadata: Option<&'a Value>,
+    /// The definitions that the configuration names.
+    pub definitions: Option<&'a Arc<Definitions>>,
 }
 
 /// The resource in which a plugin's configuration stands.
@@ -194,7 +207,7 @@ impl Registry {
             let parent = Parent { resource_key: "", config_version: 0 };
             let result = match self.get(name).filter(|def| def.is_auth()) {
                 Some(_) => self.compile_credential(name, config).map(drop),
-                None => self.compile_one(name, config, None, parent).map(drop),
+                None => self.compile_one(name, config, Ingredients::default(), parent).map(drop),
             };
             errors.extend(result.err().into_iter().flatten());
         }
@@ -215,7 +228,7 @@ impl Registry {
         let mut errors = Vec::new();
         for (name, config) in plugins {
             let parent = Parent { resource_key: "", config_version: 0 };
-            if let Err(found) = self.compile_one(name, config, None, parent) {
+            if let Err(found) = self.compile_one(name, config, Ingredients::default(), parent) {
                 errors.extend(found);
             }
         }
@@ -230,7 +243,7 @@ impl Registry {
         &self,
         name: &str,
         config: &Value,
-        metadata: Option<&Value>,
+        ingredients: Ingredients<'_>,
         parent: Parent<'_>,
     ) -> Result<CompiledPlugin, Vec<ConfigError>> {
         let Some(entry) = self.entries.get(name) else { return Err(unknown(name)) };
@@ -242,7 +255,8 @@ impl Registry {
         }
         let cx = CompileContext {
             shared: &self.shared,
-            metadata,
+            metadata: ingredients.metadata,
+            definitions: ingredients.definitions,
             attributes: self.attributes.get(name),
             parent,
             compile_upstream: self.compile_upstream,

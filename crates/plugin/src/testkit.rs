@@ -2,8 +2,8 @@
 
 use crate::{
     BodyLimits, BodyVars, Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway,
-    HeaderEdits, Identity, Parent, Registry, Reply, Request, RouteInfo, Session, Sleeper, Step, StreamFlow,
-    Surroundings, Transport, UpstreamResponse,
+    HeaderEdits, Identity, Ingredients, Parent, Registry, Reply, Request, RouteInfo, Session, Sleeper, Step,
+    StreamFlow, Surroundings, Transport, UpstreamResponse,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
@@ -157,8 +157,10 @@ pub fn chain(registry: &Registry, plugins: &Value) -> Result<Chain, Vec<ConfigEr
     let empty = PluginMap::new();
     let plugins = plugins.as_object().unwrap_or(&empty);
     let parent = Parent { resource_key: "/routes/1", config_version: 1 };
-    let compiled = plugins.iter().map(|(name, config)| registry.compile_one(name, config, None, parent));
-    Ok(Chain::new(compiled.collect::<Result<_, _>>()?))
+    let compile = |(name, config): (&String, &Value)| {
+        registry.compile_one(name, config, Ingredients::default(), parent)
+    };
+    Ok(Chain::new(plugins.iter().map(compile).collect::<Result<_, _>>()?))
 }
 
 /// Consumers by name, each with its `plugins` object, those of auth plugins compiled.

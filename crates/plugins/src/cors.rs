@@ -262,13 +262,15 @@ impl OnResponse for Cors {
 mod tests {
     use super::*;
     use plugin::testkit::{self, Bench};
-    use plugin::{Chain, Parent, Registry};
+    use plugin::{Chain, Ingredients, Parent, Registry};
 
     /// The lines that a response to `request` gets.
     fn lines(config: &Value, metadata: Option<&Value>, request: &str) -> String {
         let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
         let parent = Parent { resource_key: "/routes/1", config_version: 1 };
-        let chain = Chain::new(vec![registry.compile_one("cors", config, metadata, parent).expect("valid")]);
+        let ingredients = Ingredients { metadata, definitions: None };
+        let chain =
+            Chain::new(vec![registry.compile_one("cors", config, ingredients, parent).expect("valid")]);
         let bench = Bench::new(request);
         let mut exchange = bench.exchange();
         testkit::response(&chain, &mut exchange, 200);

@@ -207,7 +207,7 @@ fn micros(time: Duration) -> u64 {
 mod tests {
     use super::*;
     use plugin::testkit::{self, Bench};
-    use plugin::{Chain, ConsumerInfo, Parent, Registry, ResponseSource, RouteInfo};
+    use plugin::{Chain, ConsumerInfo, Ingredients, Parent, Registry, ResponseSource, RouteInfo};
 
     fn registry() -> Registry {
         Registry::new(&[&DEF], Map::new()).expect("a valid schema")
@@ -283,8 +283,8 @@ mod tests {
             json!({"disabled_labels": {"http_status": ["route", "node"], "llm_latency": ["node"]}});
         assert!(registry.check_metadata("prometheus", &metadata).is_some_and(|report| report.is_ok()));
         let parent = Parent { resource_key: "/routes/1", config_version: 1 };
-        let compiled =
-            registry.compile_one("prometheus", &json!({}), Some(&metadata), parent).expect("valid");
+        let ingredients = Ingredients { metadata: Some(&metadata), definitions: None };
+        let compiled = registry.compile_one("prometheus", &json!({}), ingredients, parent).expect("valid");
         let lines = logged(&registry, &Chain::new(vec![compiled]), "apisix_", |_| {});
         let of = |start: &str| lines.iter().find(|line| line.starts_with(start)).cloned().unwrap_or_default();
         assert!(of("apisix_http_status").contains(r#"route="",matched_uri="/*""#), "{lines:?}");

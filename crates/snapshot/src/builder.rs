@@ -1,9 +1,12 @@
 //! From what the store holds to the snapshot: at the start, after a gap and for one change by the same path.
 
+mod ingredients;
+
 use crate::consumers::ConsumerIndex;
 use crate::dependents::Dependents;
 use crate::link::{Resources, global_chain, link, relink};
 use crate::metadata::Metadata;
+use crate::protos::Protos;
 use crate::resource::{Compiler, Resource};
 use crate::revealing::Revealing;
 use crate::ssl::Certificates;
@@ -36,6 +39,7 @@ pub struct Builder {
     registry: Arc<Registry>,
     options: BuildOptions,
     metadata: Metadata,
+    protos: Protos,
     resources: Resources,
     /// What the store holds and could not be used; the version before it may be in `resources`.
     refused: BTreeMap<Arc<str>, Refused>,
@@ -74,6 +78,7 @@ impl Builder {
             registry,
             options,
             metadata: Metadata::default(),
+            protos: Protos::default(),
             resources: Resources::new(),
             refused: BTreeMap::new(),
             dependents: Dependents::default(),
@@ -176,14 +181,17 @@ impl Builder {
     ) -> Arc<Snapshot> {
         self.revealing.begin();
         let mut changed = BTreeSet::new();
-        let mut renewed = BTreeSet::new();
+        let (mut renewed, mut redefined) = (BTreeSet::new(), BTreeSet::new());
         let mut resources = Vec::new();
-        // Metadata goes first: it is an ingredient of the resources that come with it.
+        // Metadata and definitions go first: they are ingredients of the resources that come with them.
         for change in changes {
             match Kind::parse_key(change.key()) {
                 Some((Kind::Secret, id)) => self.revealing.change_manager(id, change),
                 Some((Kind::PluginMetadata, plugin)) => {
                     renewed.extend(self.change_metadata(plugin, change).then_some(plugin));
+                }
+                Some((Kind::Proto, id)) => {
+                    redefined.extend(self.change_proto(id, change).then_some(id));
                 }
                 Some((kind, _)) if Compiler::takes(kind) => resources.push((kind, change)),
                 _ => {}
@@ -194,8 +202,8 @@ impl Builder {
                 changed.insert(Arc::clone(change.key()));
             }
         }
-        if !renewed.is_empty() {
-            self.recompile(&Vec::from_iter(renewed), &mut changed);
+        if !renewed.is_empty() || !redefined.is_empty() {
+            self.recompile(&Vec::from_iter(renewed), &Vec::from_iter(redefined), &mut changed);
         }
         self.relink(&changed);
         self.revealing.end();
@@ -251,6 +259,7 @@ impl Builder {
     /// All keys of the store that left something behind here.
     fn keys(&self) -> HashSet<Arc<str>> {
         let metadata = self.metadata.plugins().map(|plugin| Kind::PluginMetadata.key(plugin).into());
+        let protos = self.protos.ids().map(|id| Kind::Proto.key(id).into());
         let managers = self.revealing.managers();
         self.resources
             .keys()
@@ -258,6 +267,7 @@ impl Builder {
             .chain(managers)
             .map(Arc::clone)
             .chain(metadata)
+            .chain(protos)
             .collect()
     }
 
@@ -270,6 +280,7 @@ impl Builder {
     fn used(&self, key: &str) -> Option<&Arc<[u8]>> {
         match Kind::parse_key(key)? {
             (Kind::PluginMetadata, plugin) => self.metadata.stored(plugin),
+            (Kind::Proto, id) => self.protos.get(id).map(|proto| &proto.stored),
             (Kind::Secret, _) => self.revealing.manager(key),
             _ => self.resources.get(key).map(|resource| &resource.value),
         }
@@ -291,24 +302,6 @@ impl Builder {
             }
         }
         held
-    }
-
-    /// Takes in a change of metadata; whether the plugin's metadata is another than before.
-    fn change_metadata(&mut self, plugin: &str, change: &Change) -> bool {
-        self.refused.remove(change.key());
-        match change {
-            Change::Delete { .. } => self.metadata.remove(plugin),
-            Change::Put(entry) => {
-                let revealed = self.revealing.reveal(Kind::PluginMetadata, &entry.key, &entry.value);
-                match self.metadata.put(&self.registry, plugin, &entry.value, &revealed) {
-                    Ok(()) => true,
-                    Err(errors) => {
-                        self.refuse(&entry.key, &entry.value, errors);
-                        false
-                    }
-                }
-            }
-        }
     }
 
     /// Takes in a change of a resource; whether it is another than before.
@@ -352,6 +345,7 @@ impl Builder {
         Compiler {
             registry: &self.registry,
             metadata: &self.metadata,
+            protos: &self.protos,
             key,
             before,
             registry_before,
@@ -379,20 +373,10 @@ impl Builder {
         self.refused.insert(Arc::clone(key), Refused { value: Arc::clone(value), place, errors });
     }
 
-    /// Compiles again what has one of `plugins`, whose metadata changed, and tries again what was refused: it may have
-    /// been for the metadata. Nothing is refused twice for the same reason, and what is in use stays if need be.
-    fn recompile(&mut self, plugins: &[&str], changed: &mut BTreeSet<Arc<str>>) {
-        let uses = |(_, resource): &(&Arc<str>, &Resource)| resource.uses_plugin(plugins);
-        let mut keys: BTreeSet<Arc<str>> =
-            self.resources.iter().filter(uses).map(|(key, _)| Arc::clone(key)).collect();
-        keys.extend(self.refused.keys().map(Arc::clone));
-        self.compile_again(keys, changed);
-    }
-
     fn compile_again(&mut self, keys: BTreeSet<Arc<str>>, changed: &mut BTreeSet<Arc<str>>) {
         for key in keys {
             let Some((kind, _)) = Kind::parse_key(&key) else { continue };
-            if kind == Kind::PluginMetadata {
+            if !Compiler::takes(kind) {
                 continue;
             }
             let waiting = self.refused.get(&key).map(|refused| Arc::clone(&refused.value));

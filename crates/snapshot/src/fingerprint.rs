@@ -4,10 +4,15 @@
 use serde_json::Value;
 use std::fmt::{self, Write};
 
-/// The version of one plugin's configuration: differs when the plugin, its configuration or its metadata differ, and
-/// doesn't depend on the order of members. 64 bits of FNV-1a: the only ones who could choose colliding inputs are the
+/// The version of one plugin's configuration: differs when the plugin, its configuration, its metadata or the
+/// definitions (as the store holds them) that it names differ, and doesn't depend on the order of members. 64 bits of FNV-1a: the only ones who could choose colliding inputs are the
 /// operators, to no use.
-pub(crate) fn fingerprint(plugin: &str, config: &Value, metadata: Option<&Value>) -> u64 {
+pub(crate) fn fingerprint(
+    plugin: &str,
+    config: &Value,
+    metadata: Option<&Value>,
+    proto: Option<&[u8]>,
+) -> u64 {
     let mut hash = Fnv::default();
     hash.text(plugin);
     hash.value(config);
@@ -15,6 +20,9 @@ pub(crate) fn fingerprint(plugin: &str, config: &Value, metadata: Option<&Value>
     match metadata {
         Some(metadata) => hash.value(metadata),
         None => hash.byte(b'-'),
+    }
+    if let Some(proto) = proto {
+        hash.bytes(proto);
     }
     hash.0
 }
@@ -34,8 +42,13 @@ impl Fnv {
     }
 
     /// The length goes first, so that two texts in a row can't pass for two others.
+    fn bytes(&mut self, bytes: &[u8]) {
+        let length = (bytes.len() as u64).to_le_bytes();
+        length.iter().chain(bytes).for_each(|byte| self.byte(*byte));
+    }
+
     fn text(&mut self, text: &str) {
-        (text.len() as u64).to_le_bytes().into_iter().chain(text.bytes()).for_each(|byte| self.byte(byte));
+        self.bytes(text.as_bytes());
     }
 
     /// Each value begins with the tag of its type. Recursion ends where the parser's does: 128 levels.
@@ -85,8 +98,8 @@ mod tests {
 
     #[test]
     fn the_order_of_members_does_not_count_and_everything_else_does() {
-        let same = fingerprint("p", &json!({"a": 1, "b": {"c": [1, 2], "d": null}}), None);
-        assert_eq!(same, fingerprint("p", &json!({"b": {"d": null, "c": [1, 2]}, "a": 1}), None));
+        let same = fingerprint("p", &json!({"a": 1, "b": {"c": [1, 2], "d": null}}), None, None);
+        assert_eq!(same, fingerprint("p", &json!({"b": {"d": null, "c": [1, 2]}, "a": 1}), None, None));
         for (name, config, metadata) in [
             ("q", json!({"a": 1, "b": {"c": [1, 2], "d": null}}), None),
             ("p", json!({"a": 2, "b": {"c": [1, 2], "d": null}}), None),
@@ -95,8 +108,13 @@ mod tests {
             ("p", json!({"a": "1", "b": {"c": [1, 2], "d": null}}), None),
             ("p", json!({"a": 1, "b": {"c": [1, 2], "d": null}}), Some(json!({}))),
         ] {
-            assert_ne!(fingerprint(name, &config, metadata.as_ref()), same, "{name} {config} {metadata:?}");
+            assert_ne!(
+                fingerprint(name, &config, metadata.as_ref(), None),
+                same,
+                "{name} {config} {metadata:?}"
+            );
         }
+        assert_ne!(fingerprint("p", &json!({}), None, None), fingerprint("p", &json!({}), None, Some(b"")));
     }
 
     #[test]
@@ -106,7 +124,7 @@ mod tests {
         assert_eq!(fnv.0, 0xaf63_dc4c_8601_ec8c, "the published value of FNV-1a");
         // Counters outside this process are found by such numbers.
         assert_eq!(
-            fingerprint("p", &json!({"b": [true, null, 1.5], "a": "x"}), None),
+            fingerprint("p", &json!({"b": [true, null, 1.5], "a": "x"}), None, None),
             2_699_266_135_873_363_794
         );
     }

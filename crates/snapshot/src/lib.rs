@@ -12,6 +12,7 @@ mod limits;
 mod link;
 mod metadata;
 mod problem;
+mod protos;
 mod publish;
 mod resource;
 mod reuse;

@@ -3,13 +3,14 @@
 
 use crate::fingerprint::fingerprint;
 use crate::metadata::Metadata;
+use crate::protos::Protos;
 use crate::stream_route::StreamMatch;
 use crate::{Discovered, Timeouts, Upstream, reuse, ssl};
 use discovery::Discovery;
 use files::Site;
 use model::resource::StaticFiles;
 use model::{ConfigError, Id, Kind, PluginMap};
-use plugin::{CompiledCredential, CompiledPlugin, Parent, PluginDef, Registry};
+use plugin::{CompiledCredential, CompiledPlugin, Ingredients, Parent, PluginDef, Registry};
 use router::Conditions;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -111,6 +112,8 @@ pub(crate) struct Reference {
 #[derive(Debug)]
 pub(crate) struct BoundPlugin {
     pub(crate) version: u64,
+    /// The id of the definitions that it names.
+    pub(crate) proto: Option<String>,
     pub(crate) plugin: CompiledPlugin,
 }
 
@@ -119,6 +122,7 @@ pub(crate) struct BoundPlugin {
 pub(crate) struct Compiler<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) metadata: &'a Metadata,
+    pub(crate) protos: &'a Protos,
     /// The resource's store key.
     pub(crate) key: &'a str,
     /// The resource as it was compiled before, to carry over from.
@@ -153,6 +157,15 @@ impl Resource {
     pub(crate) fn uses_plugin(&self, names: &[&str]) -> bool {
         let mut plugins = self.plugins.iter().chain(&self.stream_plugins);
         plugins.any(|bound| names.contains(&bound.plugin.def.name))
+    }
+
+    /// Whether one of its plugins names definitions with one of these ids.
+    pub(crate) fn uses_proto(&self, ids: &[&str]) -> bool {
+        self.plugins
+            .iter()
+            .chain(&self.stream_plugins)
+            .filter_map(|bound| bound.proto.as_deref())
+            .any(|id| ids.contains(&id))
     }
 }
 
@@ -356,14 +369,18 @@ impl Compiler<'_> {
         before: &[BoundPlugin],
     ) -> Result<BoundPlugin, Vec<ConfigError>> {
         let metadata = self.metadata.get(name);
-        let version = fingerprint(name, config, metadata);
+        let proto = self.registry.get(name).and_then(|def| def.proto_named(config));
+        let definitions = proto.as_deref().and_then(|id| self.protos.get(id));
+        let version = fingerprint(name, config, metadata, definitions.map(|proto| &*proto.stored));
         let alike = self.registry_before.is_none_or(|before| self.registry.treats_alike(before, name));
         if alike && let Some(plugin) = reuse::plugin(before, name, version) {
-            return Ok(BoundPlugin { version, plugin });
+            return Ok(BoundPlugin { version, proto, plugin });
         }
         let parent = Parent { resource_key: self.key, config_version: version };
-        let plugin = self.registry.compile_one(name, config, metadata, parent)?;
-        Ok(BoundPlugin { version, plugin })
+        let definitions = definitions.map(|proto| &proto.definitions);
+        let ingredients = Ingredients { metadata, definitions };
+        let plugin = self.registry.compile_one(name, config, ingredients, parent)?;
+        Ok(BoundPlugin { version, proto, plugin })
     }
 }
 

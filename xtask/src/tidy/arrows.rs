@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["wire"],
     &["model"],
-    &["router", "balance", "observe", "tls"],
+    &["router", "balance", "observe", "tls", "protos"],
     &["plugin", "store", "cache", "files", "secrets", "discovery"],
     &["plugins", "snapshot", "lua"],
     &["engine", "admin", "bench", "import"],

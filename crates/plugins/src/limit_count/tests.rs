@@ -1,6 +1,6 @@
 use super::*;
 use plugin::testkit::{self, Bench};
-use plugin::{Chain, Parent, Registry};
+use plugin::{Chain, Ingredients, Parent, Registry};
 use serde_json::json;
 use std::time::Duration;
 
@@ -92,7 +92,9 @@ fn rejections_carry_the_status_and_message_asked_for() {
 fn chain_at(registry: &Registry, resource_key: &str, config: &Value) -> Chain {
     let parent = Parent { resource_key, config_version: 1 };
     Chain::new(vec![
-        registry.compile_one("limit-count", config, None, parent).expect("a valid configuration"),
+        registry
+            .compile_one("limit-count", config, Ingredients::default(), parent)
+            .expect("a valid configuration"),
     ])
 }
 

@@ -180,6 +180,40 @@ fn metadata_may_come_with_the_resources_that_need_it() {
 }
 
 #[test]
+fn definitions_renew_the_plugins_that_name_them() {
+    let naming = |uri: &str, id: Value| json!({"uri": uri, "plugins": {"alpha": {"text": "x", "proto": id}}});
+    let mut gateway =
+        Gateway::with(&[("/routes/1", naming("/", json!(1))), ("/routes/2", naming("/2", json!("2")))]);
+    assert_eq!(trace(&gateway.route("/").chain), ["x@/routes/1!"], "not there yet");
+    let (linked, compiled) = (gateway.builder.routes_linked(), gateway.compiled());
+    gateway.put("/protos/1", &json!({"content": "message M {}"}));
+    assert_eq!((gateway.builder.routes_linked() - linked, gateway.compiled() - compiled), (1, 1));
+    assert_eq!(trace(&gateway.route("/").chain), ["x@/routes/1!#M"]);
+
+    gateway.put("/protos/1", &json!({"content": "message M {"}));
+    assert_eq!(gateway.problems(), ["/protos/1 /content"]);
+    assert_eq!(trace(&gateway.route("/").chain), ["x@/routes/1!#M"]);
+    gateway.renew(&[&ALPHA], Map::new());
+    assert_eq!(
+        (trace(&gateway.route("/").chain), gateway.problems().len()),
+        (vec!["x@/routes/1!#M".to_owned()], 1)
+    );
+    gateway.put("/protos/1", &json!({"content": "message N {}"}));
+    assert_eq!(
+        (trace(&gateway.route("/").chain), gateway.problems().len()),
+        (vec!["x@/routes/1!".to_owned()], 0)
+    );
+
+    gateway.apply(&[
+        put("/routes/2", &naming("/2", json!("3"))),
+        put("/protos/3", &json!({"content": "message M {}"})),
+    ]);
+    assert_eq!(trace(&gateway.route("/2").chain), ["x@/routes/2!#M"]);
+    gateway.delete("/protos/3");
+    assert_eq!(trace(&gateway.route("/2").chain), ["x@/routes/2!"]);
+}
+
+#[test]
 fn what_was_refused_for_the_metadata_is_tried_again_with_the_next() {
     let mut gateway =
         Gateway::with(&[("/routes/1", alpha("x")), ("/plugin_metadata/alpha", json!({"forbid": "y"}))]);

@@ -13,14 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Change, Entry};
 
-pub(crate) static ALPHA: PluginDef = PluginDef::new::<Trace>("alpha", 2).on_access().build();
+pub(crate) static ALPHA: PluginDef =
+    PluginDef::new::<Trace>("alpha", 2).proto_field("proto").on_access().build();
 pub(crate) static BETA: PluginDef = PluginDef::new::<Trace>("beta", 1).on_access().build();
 
 /// How often a [`Trace`] was compiled: shared plugin state, so that tests don't see each other's.
 #[derive(Default)]
 pub(crate) struct Compiled(AtomicU64);
 
-/// Leaves its text, its resource and its metadata in the exchange's variables.
+/// Leaves its text, its resource, its metadata and whether its definitions have a message `M` in the exchange's variables.
 pub(crate) struct Trace(String);
 
 impl Plugin for Trace {
@@ -34,7 +35,9 @@ impl Plugin for Trace {
         if metadata == Some(text) {
             return Err(vec![ConfigError::new("/text", "is forbidden")]);
         }
-        Ok(Self(format!("{text}@{}!{}", cx.parent.resource_key, metadata.unwrap_or_default())))
+        let defined = cx.definitions.is_some_and(|definitions| definitions.message("M").is_some());
+        let defined = if defined { "#M" } else { "" };
+        Ok(Self(format!("{text}@{}!{}{defined}", cx.parent.resource_key, metadata.unwrap_or_default())))
     }
 
     fn schema() -> Value {
