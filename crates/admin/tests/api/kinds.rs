@@ -42,11 +42,15 @@ async fn secrets_stand_below_their_manager() {
 async fn a_proto_in_use_stays() {
     let bench = Bench::new();
     bench.done("PUT", "/protos/1", json!({ "content": "syntax = \"proto3\";" })).await;
+    let broken = bench.call("PUT", "/protos/1", json!({ "content": "message M {}\n  message M {}" })).await;
+    let expected = "invalid content: content.proto:2:11: name 'M' is defined twice";
+    assert_eq!((broken.status, broken.error().as_str()), (400, expected));
     let using = json!({ "uri": "/", "plugins": { "traffic-split": { "proto_id": 1 } } });
     bench.done("PUT", "/routes/1", using).await;
     let reply = bench.call("DELETE", "/protos/1", Value::Null).await;
     let expected = "can not delete this proto, route [1] is still using it now";
     assert_eq!((reply.status, reply.error().as_str()), (400, expected));
+    bench.done("DELETE", "/protos/1?force=true", Value::Null).await;
     assert_eq!(bench.call("PATCH", "/protos/1", json!({})).await.status, 405);
 }
 
