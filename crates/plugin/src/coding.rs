@@ -24,7 +24,13 @@ impl Exchange<'_> {
     }
 
     /// The filters that the body passes, now that all hooks have seen the response; `None` where it passes as it is.
+    #[inline]
     pub fn take_body_filters(&mut self, response: &UpstreamResponse<'_>) -> Option<BodyFilters> {
+        self.extras.as_ref()?;
+        self.take_filters(response)
+    }
+
+    fn take_filters(&mut self, response: &UpstreamResponse<'_>) -> Option<BodyFilters> {
         let extras = self.extras.as_mut()?;
         let mut filters = std::mem::take(&mut extras.body_filters);
         if let Some(coding) = extras.coding.take()

@@ -2,8 +2,8 @@
 
 use super::body::COPY_MAX;
 use super::relay::Job;
-use super::respond::{self, Framing, Message};
-use super::rewritten;
+use super::respond::{self, Framing};
+use super::{response_head, rewritten};
 use crate::buffers::Buffers;
 use crate::config::EngineConfig;
 use crate::connection::Link;
@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::http1::{BodyDecoder, BodyError, chunk_head};
-use wire::{BodyEvent, BodyLength, Method, ResponseError};
+use wire::{BodyEvent, BodyLength, Method};
 
 /// How a response was passed on.
 #[derive(Debug, Clone, Copy)]
@@ -159,7 +159,9 @@ impl Ends<'_, '_, '_> {
         job: &mut Job<'_, '_, '_>,
         body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
-        self.final_head(buffer, &mut filled, job).await?;
+        if !response_head::at_once(&buffer[..filled], job) {
+            Box::pin(self.final_head(buffer, &mut filled, job)).await?;
+        }
         let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
         self.answering.set(true);
@@ -218,77 +220,6 @@ impl Ends<'_, '_, '_> {
         }
         // Bytes after the response belong to no request: such a connection is not used again.
         Ok(Delivery { complete, client_keeps, upstream_reusable: reusable && flow.start == flow.filled })
-    }
-
-    /// Reads up to the end of the head that is no interim one, and passes those on.
-    async fn final_head(
-        &mut self,
-        buffer: &mut [u8],
-        filled: &mut usize,
-        job: &mut Job<'_, '_, '_>,
-    ) -> Result<(), ProxyError> {
-        let Job { message, exchange, route, .. } = job;
-        let facts = exchange.request.view.head.facts;
-        loop {
-            self.complete_head(buffer, filled, message, exchange).await?;
-            let (status, length) = (message.response.status, message.response.length);
-            if status == 101 && !(route.websocket && facts.upgrade) {
-                let unasked = "upstream switched protocols unasked";
-                return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, unasked));
-            }
-            if status >= 200 || status == 101 {
-                return Ok(());
-            }
-            self.pass_interim(buffer, message, facts.http11).await?;
-            buffer.copy_within(length..*filled, 0);
-            *filled -= length;
-        }
-    }
-
-    /// Reads until the head is complete.
-    async fn complete_head(
-        &mut self,
-        buffer: &mut [u8],
-        filled: &mut usize,
-        message: &mut Message<'_>,
-        exchange: &Exchange<'_>,
-    ) -> Result<(), ProxyError> {
-        let edited = exchange.request.edits.as_ref().and_then(|edits| edits.method.as_deref());
-        let method = match edited {
-            Some(method) => Method::from_token(method.as_bytes()),
-            None => exchange.request.view.head.facts.method,
-        };
-        loop {
-            let refuse = |error: ResponseError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
-            if *filled > 0 && message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
-                return Ok(());
-            }
-            let count = io::read(self.upstream, &mut buffer[*filled..], self.timer)
-                .await
-                .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
-            if count == 0 {
-                let early = "upstream closed before its response's head was complete";
-                return Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early));
-            }
-            *filled += count;
-        }
-    }
-
-    /// Passes an interim response on (RFC 9110 section 15.2), but for 100, which the gateway has answered itself, and
-    /// to HTTP/1.0 clients, which know none.
-    async fn pass_interim(
-        &mut self,
-        buffer: &[u8],
-        message: &Message<'_>,
-        http11: bool,
-    ) -> Result<(), ProxyError> {
-        if message.response.status == 100 || !http11 {
-            return Ok(());
-        }
-        let head = &buffer[..message.response.length];
-        io::write_all(self.client, head, self.timer)
-            .await
-            .map_err(|error| ProxyError::io(Side::Client, &error))
     }
 }
 

@@ -13,6 +13,7 @@ mod relay;
 mod replay;
 mod request_head;
 mod respond;
+mod response_head;
 mod rewritten;
 mod select;
 
@@ -60,7 +61,10 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers));
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
-    let selected = select::choose(link, &snapshot, valid_path, &mut body, &mut exchange).await;
+    let selected = match select::at_once(link, &snapshot, valid_path, &body, &mut exchange) {
+        Some(selected) => selected,
+        None => Box::pin(select::with_body(link, &snapshot, valid_path, &mut body, &mut exchange)).await,
+    };
     // Plugins may answer themselves, before anything is sent upstream.
     let route = selected.as_ref().ok().copied().flatten();
     let origin = match selected {

@@ -9,10 +9,27 @@ use plugin::{BodyVars, Exchange, Reply};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
 
-/// The route that the request matches, and with it the body where conditions look at it: those of any route before the
-/// choice, those of the plugins after it. Or the answer to a request that matches none, or that can't be read.
+/// The route that the request matches, or the answer to one that matches none. `None` where a condition looks at the
+/// body, which has to be read first: see [`with_body`].
 #[inline]
-pub(super) async fn choose<'s>(
+pub(super) fn at_once<'s>(
+    link: &Link<'_>,
+    snapshot: &'s Arc<Snapshot>,
+    valid_path: bool,
+    body: &RequestBody<'_>,
+    exchange: &mut Exchange<'s>,
+) -> Option<Result<Option<&'s Arc<Route>>, Reply>> {
+    if !snapshot.router.body_need().is_none() {
+        return None;
+    }
+    let selected = route(link, snapshot, valid_path, body, exchange);
+    let looks = matches!(selected, Ok(Some(route)) if !of_plugins(snapshot, route).is_none());
+    (!looks).then_some(selected)
+}
+
+/// The same, and with it the body where conditions look at it: those of any route before the choice, those of the plugins
+/// after it. Or the answer to a request that can't be read.
+pub(super) async fn with_body<'s>(
     link: &mut Link<'_>,
     snapshot: &'s Arc<Snapshot>,
     valid_path: bool,
@@ -23,8 +40,7 @@ pub(super) async fn choose<'s>(
     look_ahead(link, of_routes, body, exchange).await?;
     let route = route(link, snapshot, valid_path, body, exchange)?;
     if let Some(route) = route {
-        let of_plugins = snapshot.global.body_need().or(snapshot.consumers.body_need());
-        let all = of_routes.or(of_plugins).or(route.chain.body_need());
+        let all = of_routes.or(of_plugins(snapshot, route));
         if all != of_routes {
             look_ahead(link, all, body, exchange).await?;
         }
@@ -32,20 +48,23 @@ pub(super) async fn choose<'s>(
     Ok(route)
 }
 
-/// Reads the body where it is needed; what was read of it before is read again, and still sent.
+/// What the conditions of the plugins that may run look at.
 #[inline]
+fn of_plugins(snapshot: &Snapshot, route: &Route) -> BodyNeed {
+    snapshot.global.body_need().or(snapshot.consumers.body_need()).or(route.chain.body_need())
+}
+
+/// Reads the body where it is needed; what was read of it before is read again, and still sent.
 async fn look_ahead(
     link: &mut Link<'_>,
     need: BodyNeed,
     body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'_>,
 ) -> Result<(), Reply> {
-    // One branch is all that other configurations pay.
     if need.is_none() || mounted(link, exchange) || body.too_large() {
         return Ok(());
     }
-    let read = Box::pin(read(link, need, body, exchange)).await;
-    read.map_err(|error| Reply::status(error.status()))
+    read(link, need, body, exchange).await.map_err(|error| Reply::status(error.status()))
 }
 
 async fn read(

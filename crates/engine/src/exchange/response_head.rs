@@ -1,0 +1,95 @@
+//! The head of the upstream's response, those of interim responses before it passed on.
+
+use super::download::Ends;
+use super::relay::Job;
+use super::respond::Message;
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io;
+use plugin::Exchange;
+use wire::{Method, ResponseError};
+
+/// Whether `bytes`, the first that came, hold the whole of a head that ends the wait, as nearly all do.
+#[inline]
+pub(super) fn at_once(bytes: &[u8], job: &mut Job<'_, '_, '_>) -> bool {
+    let method = asked_with(job.exchange);
+    let response = &mut job.message.response;
+    response.parse(bytes, method) == Ok(true) && response.status >= 200
+}
+
+/// The method that the upstream was asked with.
+#[inline]
+fn asked_with(exchange: &Exchange<'_>) -> Method {
+    match exchange.request.edits.as_ref().and_then(|edits| edits.method.as_deref()) {
+        Some(method) => Method::from_token(method.as_bytes()),
+        None => exchange.request.view.head.facts.method,
+    }
+}
+
+impl Ends<'_, '_, '_> {
+    /// Reads up to the end of the head that is no interim one, and passes those on.
+    pub(super) async fn final_head(
+        &mut self,
+        buffer: &mut [u8],
+        filled: &mut usize,
+        job: &mut Job<'_, '_, '_>,
+    ) -> Result<(), ProxyError> {
+        let Job { message, exchange, route, .. } = job;
+        let facts = exchange.request.view.head.facts;
+        loop {
+            self.complete_head(buffer, filled, message, exchange).await?;
+            let (status, length) = (message.response.status, message.response.length);
+            if status == 101 && !(route.websocket && facts.upgrade) {
+                let unasked = "upstream switched protocols unasked";
+                return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, unasked));
+            }
+            if status >= 200 || status == 101 {
+                return Ok(());
+            }
+            self.pass_interim(buffer, message, facts.http11).await?;
+            buffer.copy_within(length..*filled, 0);
+            *filled -= length;
+        }
+    }
+
+    /// Reads until the head is complete.
+    async fn complete_head(
+        &mut self,
+        buffer: &mut [u8],
+        filled: &mut usize,
+        message: &mut Message<'_>,
+        exchange: &Exchange<'_>,
+    ) -> Result<(), ProxyError> {
+        let method = asked_with(exchange);
+        loop {
+            let refuse = |error: ResponseError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
+            if *filled > 0 && message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
+                return Ok(());
+            }
+            let count = io::read(self.upstream, &mut buffer[*filled..], self.timer)
+                .await
+                .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
+            if count == 0 {
+                let early = "upstream closed before its response's head was complete";
+                return Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early));
+            }
+            *filled += count;
+        }
+    }
+
+    /// Passes an interim response on (RFC 9110 section 15.2), but for 100, which the gateway has answered itself, and
+    /// to HTTP/1.0 clients, which know none.
+    async fn pass_interim(
+        &mut self,
+        buffer: &[u8],
+        message: &Message<'_>,
+        http11: bool,
+    ) -> Result<(), ProxyError> {
+        if message.response.status == 100 || !http11 {
+            return Ok(());
+        }
+        let head = &buffer[..message.response.length];
+        io::write_all(self.client, head, self.timer)
+            .await
+            .map_err(|error| ProxyError::io(Side::Client, &error))
+    }
+}
