@@ -58,14 +58,22 @@ pub struct Surroundings<'a> {
     pub sleeper: &'a dyn Sleeper,
     /// The consumers of the snapshot that the request is served by.
     pub consumers: &'a Consumers,
+    /// Number of the request on its connection, from 1.
+    pub request_number: u64,
 }
 
 impl<'a> Exchange<'a> {
-    /// An exchange that begins now, the first on its connection, and of which nothing is known but its request.
+    /// An exchange that begins now, and of which nothing is known but its request. `reply_headers` is empty; it may have
+    /// been used before. Inlined, so that an exchange is made where it stays: it is too large to be moved for nothing.
     #[must_use]
     #[inline(always)]
-    pub fn new(request: Request<'a>, client: ClientView<'a>, surroundings: Surroundings<'a>) -> Self {
-        let Surroundings { gateway, worker, sleeper, consumers } = surroundings;
+    pub fn new(
+        request: Request<'a>,
+        reply_headers: HeaderEdits,
+        client: ClientView<'a>,
+        surroundings: Surroundings<'a>,
+    ) -> Self {
+        let Surroundings { gateway, worker, sleeper, consumers, request_number } = surroundings;
         let started = Moment::now();
         let timing = Timing {
             started,
@@ -73,11 +81,11 @@ impl<'a> Exchange<'a> {
             request_bytes: request.view.head.length as u64,
             sent_bytes: 0,
             sent_body_bytes: 0,
-            request_number: 1,
+            request_number,
         };
         Self {
             request,
-            reply_headers: HeaderEdits::default(),
+            reply_headers,
             client,
             gateway,
             worker,

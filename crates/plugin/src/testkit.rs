@@ -131,8 +131,10 @@ impl Bench {
             worker: &self.worker,
             sleeper: &self.slept,
             consumers: &self.consumers,
+            request_number: 1,
         };
-        let mut exchange = Exchange::new(request, ClientView::Connected(&self.client), surroundings);
+        let mut exchange =
+            Exchange::new(request, HeaderEdits::default(), ClientView::Connected(&self.client), surroundings);
         exchange.route = Some(&self.route);
         exchange.matched_uri = "/*";
         exchange

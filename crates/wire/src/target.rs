@@ -93,6 +93,9 @@ pub fn host_of(authority: &[u8]) -> Option<&[u8]> {
 
 /// `*DIGIT` (RFC 3986 section 3.2.3), at most 65535.
 fn is_port(port: &[u8]) -> bool {
+    if port.len() < 5 {
+        return port.iter().all(u8::is_ascii_digit);
+    }
     let number = port.iter().try_fold(0u32, |sum, digit| {
         let digit = char::from(*digit).to_digit(10)?;
         Some(sum.saturating_mul(10).saturating_add(digit))

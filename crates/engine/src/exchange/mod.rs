@@ -111,8 +111,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     after
 }
 
-/// The exchange of `request`, with what the worker and its connection bring. Inlined, like what it calls, so that it is
-/// made where it stays: it is too large to be moved for nothing.
+/// The exchange of `request`, with what the worker and its connection bring. Inlined, like what it calls.
 #[inline(always)]
 fn begin<'e>(
     link: &Link<'e>,
@@ -125,11 +124,9 @@ fn begin<'e>(
         worker: &link.worker.token,
         sleeper: &link.worker.sleeps,
         consumers: &snapshot.consumers,
+        request_number: link.number,
     };
-    let mut exchange = Exchange::new(request, ClientView::Connected(link.client), surroundings);
-    exchange.reply_headers = reply_headers;
-    exchange.timing.request_number = link.number;
-    exchange
+    Exchange::new(request, reply_headers, ClientView::Connected(link.client), surroundings)
 }
 
 /// The host that routes are matched against; most clients send it in lower case already.

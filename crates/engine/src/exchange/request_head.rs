@@ -136,7 +136,9 @@ fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) 
     }
     let authority = request.view.head.authority.get(request.view.bytes);
     if !authority.is_empty() && !kept(b"x-forwarded-host") {
-        line(out, "X-Forwarded-Host", authority);
+        out.extend_from_slice(b"X-Forwarded-Host: ");
+        out.extend_from_slice(authority);
+        out.extend_from_slice(b"\r\n");
     }
     if !kept(b"x-forwarded-port") {
         out.extend_from_slice(b"X-Forwarded-Port: ");

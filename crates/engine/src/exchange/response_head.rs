@@ -13,7 +13,7 @@ use wire::{Method, ResponseError};
 pub(super) fn at_once(bytes: &[u8], job: &mut Job<'_, '_, '_>) -> bool {
     let method = asked_with(job.exchange);
     let response = &mut job.message.response;
-    response.parse(bytes, method) == Ok(true) && response.status >= 200
+    matches!(response.parse(bytes, method), Ok(true)) && response.status >= 200
 }
 
 /// The method that the upstream was asked with.

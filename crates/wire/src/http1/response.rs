@@ -129,17 +129,16 @@ impl ResponseHead {
         if !matches!(rest.first(), None | Some(b' ' | b'\r')) {
             return Err(INVALID);
         }
-        match text(bytes, from) {
-            Scan::Done((_, end)) => {
-                self.reason = Span::new(from, end - 2);
-                self.fields_start = end;
-                self.keep_alive = http11;
-                self.nominates = false;
-                Ok(Some(http11))
-            }
-            Scan::More => Ok(None),
-            Scan::Bad(_) => Err(INVALID),
-        }
+        let end = match text(bytes, from) {
+            Scan::Done((_, end)) => end,
+            Scan::More => return Ok(None),
+            Scan::Bad(_) => return Err(INVALID),
+        };
+        self.reason = Span::new(from, end - 2);
+        self.fields_start = end;
+        self.keep_alive = http11;
+        self.nominates = false;
+        Ok(Some(http11))
     }
 
     /// Reads the fields: positions, classes, framing, all in one pass; `None` where more bytes are needed.

@@ -1,7 +1,9 @@
 //! The request that is asked about, put together as the data plane would have received it.
 
 use super::Setting;
-use plugin::{BodyVars, Client, ClientView, Exchange, Gateway, Request, Sleepless, Surroundings};
+use plugin::{
+    BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, Request, Sleepless, Surroundings,
+};
 use serde::Deserialize;
 use snapshot::Snapshot;
 use std::borrow::Cow;
@@ -122,7 +124,8 @@ impl Probe {
             worker: self.worker.as_ref().ok_or("too many workers to explain beside them")?,
             sleeper: &Sleepless,
             consumers: &snapshot.consumers,
+            request_number: 1,
         };
-        Ok(Exchange::new(request, ClientView::Connected(&self.client), surroundings))
+        Ok(Exchange::new(request, HeaderEdits::default(), ClientView::Connected(&self.client), surroundings))
     }
 }
