@@ -22,6 +22,7 @@ pub mod csrf;
 pub mod echo;
 pub mod example_plugin;
 pub mod fault_injection;
+pub mod grpc_transcode;
 pub mod gzip;
 pub mod hmac_auth;
 pub mod ip_restriction;
@@ -55,6 +56,7 @@ pub const ALL: &[&PluginDef] = &[
     &echo::DEF,
     &example_plugin::DEF,
     &fault_injection::DEF,
+    &grpc_transcode::DEF,
     &gzip::DEF,
     &hmac_auth::DEF,
     &ip_restriction::DEF,

@@ -84,8 +84,8 @@ async fn read(body: &mut RecvStream) -> (Vec<u8>, HeaderMap) {
 
 /// An upstream that answers as gRPC servers do.
 ///
-/// `/echo` sends back each piece of the body as it comes, and then trailers: `grpc-status: 0`, and the request's own;
-/// `/error` answers with a head alone; `/wait` with a head and no end, until it is told to stop; any other path with what it was asked, as text.
+/// By the last segment of the path, so that services may have any name: `echo` sends back each piece of the body as it comes, and then trailers: `grpc-status: 0`, and the request's own;
+/// `error` answers with a head alone; `wait` with a head and no end, until it is told to stop; any other path with what it was asked, as text.
 #[derive(Debug)]
 pub struct Http2Upstream {
     /// Its port on 127.0.0.1.
@@ -141,18 +141,20 @@ async fn serve(stream: TcpStream, cancelled: Arc<AtomicUsize>) {
 async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, cancelled: Arc<AtomicUsize>) {
     let (parts, mut body) = request.into_parts();
     let head = Response::builder().header("content-type", "application/grpc");
-    match parts.uri.path() {
-        "/error" => {
+    match parts.uri.path().rsplit('/').next().unwrap_or_default() {
+        "error" => {
             let head = head.header("grpc-status", "5").header("grpc-message", "nobody");
+            // The same in protobuf.
+            let head = head.header("grpc-status-details-bin", "CAUSBm5vYm9keQ");
             let _ = respond.send_response(head.body(()).unwrap(), true);
         }
-        "/wait" => {
+        "wait" => {
             let mut send = respond.send_response(head.body(()).unwrap(), false).unwrap();
             if poll_fn(|cx| send.poll_reset(cx)).await.is_ok() {
                 cancelled.fetch_add(1, Ordering::AcqRel);
             }
         }
-        "/echo" => {
+        "echo" => {
             let mut send = respond.send_response(head.body(()).unwrap(), false).unwrap();
             while let Some(Ok(data)) = body.data().await {
                 let _ = body.flow_control().release_capacity(data.len());

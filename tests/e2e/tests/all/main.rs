@@ -15,6 +15,7 @@ mod counting;
 mod declarative;
 mod files;
 mod grpc;
+mod grpc_transcode;
 mod guides;
 mod headers;
 mod http2;
