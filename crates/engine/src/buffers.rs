@@ -52,13 +52,21 @@ impl Scratch {
 
     /// Moves the last `count` bytes read to the front, where the next request begins.
     pub(crate) fn keep_last(&mut self, count: usize) {
-        if self.is_fitted() {
+        if self.input.len() < INPUT_BUFFER {
             let mut whole = vec![0; INPUT_BUFFER].into_boxed_slice();
             whole[..self.filled].copy_from_slice(&self.input);
             self.input = whole;
         }
-        self.input.copy_within(self.filled - count..self.filled, 0);
+        if count > 0 {
+            self.input.copy_within(self.filled - count..self.filled, 0);
+        }
         self.filled = count;
+    }
+
+    /// Whether it has the room that any exchange needs, and no more than is kept.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        self.out.capacity() <= OUT_KEPT && self.input.len() == INPUT_BUFFER
     }
 
     /// Before an exchange that may become a tunnel, and may last for hours: keeps of the input's room what is filled. To
@@ -66,10 +74,6 @@ impl Scratch {
     #[cold]
     pub(crate) fn fit(&mut self) {
         self.input = self.input[..self.filled].into();
-    }
-
-    fn is_fitted(&self) -> bool {
-        self.input.len() < INPUT_BUFFER
     }
 }
 
@@ -94,7 +98,7 @@ impl Buffers {
 
     #[inline]
     pub(crate) fn put_scratch(&self, mut scratch: Box<Scratch>) {
-        if scratch.out.capacity() <= OUT_KEPT && !scratch.is_fitted() {
+        if scratch.is_usual() {
             scratch.filled = 0;
             self.scratch.put(scratch);
         }

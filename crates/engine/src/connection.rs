@@ -92,14 +92,17 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
     let forwarded = exchange::forwarded_lines(&client);
     let mut terms = Terms::new(&worker, &client);
     let mut number = 0;
-    let mut kept: Option<Box<Scratch>> = None;
+    let mut kept = None::<Box<Scratch>>;
     loop {
         let mut scratch = match kept.take() {
-            Some(scratch) => scratch,
-            None => match first_bytes(&worker, &terms.config.client, &mut stream, timer, number == 0).await {
-                Some(scratch) => scratch,
-                None => return,
-            },
+            Some(scratch) if scratch.filled > 0 => scratch,
+            spare => {
+                let limits = &terms.config.client;
+                match first_bytes(&worker, limits, &mut stream, timer, spare, number == 0).await {
+                    Some(scratch) => scratch,
+                    None => return,
+                }
+            }
         };
         if !worker.runs(&terms.config) {
             terms = Terms::new(&worker, &client);
@@ -137,13 +140,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
             Head::Gone => After::Closed,
         };
         match after {
-            After::Next { unread: 0 } => {
-                worker.buffers.put_scratch(scratch);
-                open.is(State::Waiting);
-            }
             After::Next { unread } => {
                 scratch.keep_last(unread);
                 kept = Some(scratch);
+                open.is(if unread == 0 { State::Waiting } else { State::Reading });
             }
             After::Linger => {
                 linger(&worker, &mut stream, timer, &mut scratch).await;
@@ -196,13 +196,14 @@ pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<(Clie
     Some((client, lines))
 }
 
-/// Waits for the first bytes of a request; a buffer is held only once there are some. `None` when the connection is
-/// over.
+/// Waits for the first bytes of a request; a buffer is held only once there are some: `spare`, if they have come already.
+/// `None` when the connection is over.
 async fn first_bytes(
     worker: &Worker,
     limits: &ClientLimits,
     stream: &mut Stream,
     timer: &Timer,
+    mut spare: Option<Box<Scratch>>,
     fresh: bool,
 ) -> Option<Box<Scratch>> {
     // A new connection gets the time that a head may take; a used one the time it may idle.
@@ -210,7 +211,8 @@ async fn first_bytes(
     timer.arm(worker.clock.deadline_ms(patience));
     timer.set_idle(!fresh);
     let scratch = poll_fn(|cx| {
-        let mut scratch = worker.buffers.take_scratch();
+        let mut scratch =
+            spare.take().filter(|spare| spare.is_usual()).unwrap_or_else(|| worker.buffers.take_scratch());
         let mut buffer = ReadBuf::new(&mut scratch.input);
         match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
             Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {

@@ -172,7 +172,9 @@ impl RequestHead {
             return Err(HeadError::TargetTooLong);
         }
         let target = self.target.get(bytes);
-        if !target.is_ascii() && std::str::from_utf8(target).is_err() {
+        // All bytes put together tell whether one has its high bit set; most targets are too short to stop early.
+        let any = target.iter().fold(0, |any, byte| any | byte);
+        if !any.is_ascii() && std::str::from_utf8(target).is_err() {
             return Err(HeadError::Bad("request target is not UTF-8"));
         }
         self.facts = RequestFacts {
