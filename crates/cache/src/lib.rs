@@ -1,6 +1,6 @@
 //! Responses kept for later requests (RFC 9111).
 //!
-//! What may be kept, for how long, and whom it may be given to are the pure files: [`directives`], [`terms`], [`entry`].
+//! What may be kept, for how long, and whom it may be given to are the pure files: `directives`, `terms`, `entry`.
 //! A [`Zone`] keeps entries in memory or on disk, within a size, the least recently used going first; of requests that
 //! miss the same entry at the same time one asks the upstream, and the others wait for it ([`Fetch`]).
 

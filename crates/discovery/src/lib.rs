@@ -1,6 +1,6 @@
 //! Service discovery: services whose nodes are not written in the configuration but found out at run time.
 //!
-//! Each kind of it is a [`Source`], and knows nothing of upstreams: it keeps [`Service`]s up to date, for as long as
+//! Each kind of it is a `Source`, and knows nothing of upstreams: it keeps [`Service`]s up to date, for as long as
 //! somebody holds them, on a thread of its own. Whoever holds one is told of changes by [`Discovery::changes`].
 
 mod config;
