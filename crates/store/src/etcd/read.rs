@@ -70,10 +70,10 @@ async fn pages(etcd: &Etcd, prefix: &str) -> Result<Listing, Failure> {
     }
 }
 
-/// The header of an answer that costs etcd nothing.
+/// The header of an answer that costs etcd nothing, to a request which every account that reads resources may make.
 pub(crate) async fn header(etcd: &Etcd, at: i64) -> Result<Header, Failure> {
     let request = RangeRequest {
-        key: etcd.0.keys.own("none"),
+        key: etcd.0.keys.to_etcd("/"),
         revision: at,
         count_only: true,
         ..RangeRequest::default()
