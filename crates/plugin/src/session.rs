@@ -114,17 +114,12 @@ impl VarSource for Session<'_> {
             Var::Connection => Some(number(self.client.serial)),
             Var::Status => (self.status != 0).then(|| number(u64::from(self.status))),
             Var::BytesSent => Some(number(self.traffic.sent)),
-            Var::UpstreamAddr => text(self.upstream.addr()),
-            Var::BalancerIp => text(self.upstream.ip()),
-            Var::BalancerPort => {
-                text(self.upstream.addr().get(self.upstream.ip_len + 1..).unwrap_or_default())
-            }
-            Var::UpstreamScheme => text(self.upstream.scheme),
-            Var::UpstreamUnresolvedHost => text(self.upstream.node_host()),
-            Var::RouteId => text(&self.route?.id),
-            Var::RouteName => text(&self.route?.name),
-            Var::ServiceId => text(&self.route?.service_id),
-            Var::ServiceName => text(&self.route?.service_name),
+            Var::UpstreamAddr
+            | Var::BalancerIp
+            | Var::BalancerPort
+            | Var::UpstreamScheme
+            | Var::UpstreamUnresolvedHost => self.upstream.var(var),
+            Var::RouteId | Var::RouteName | Var::ServiceId | Var::ServiceName => self.route?.var(var),
             Var::Hostname => text(&self.gateway.hostname),
             Var::Pid => Some(number(u64::from(self.gateway.pid))),
             Var::Custom(name) => self.own_var(name),

@@ -1,6 +1,6 @@
 //! The values of variables, read from an exchange.
 
-use crate::{Exchange, form};
+use crate::{Exchange, RouteInfo, UpstreamTrace, form};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::var::{SslVar, Var, VarSource};
@@ -29,6 +29,33 @@ impl RequestFacts for Exchange<'_> {
     }
 }
 
+impl UpstreamTrace {
+    /// The variables that say where a request or a session went.
+    pub(crate) fn var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
+        match var {
+            Var::UpstreamAddr => text(self.addr()),
+            Var::BalancerIp => text(self.ip()),
+            Var::BalancerPort => text(self.addr().get(self.ip_len + 1..).unwrap_or_default()),
+            Var::UpstreamScheme => text(self.scheme),
+            Var::UpstreamUnresolvedHost => text(self.node_host()),
+            _ => None,
+        }
+    }
+}
+
+impl RouteInfo {
+    /// The variables that say by which route.
+    pub(crate) fn var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
+        match var {
+            Var::RouteId => text(&self.id),
+            Var::RouteName => text(&self.name),
+            Var::ServiceId => text(&self.service_id),
+            Var::ServiceName => text(&self.service_name),
+            _ => None,
+        }
+    }
+}
+
 impl VarSource for Exchange<'_> {
     fn var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
         if let Some(value) = self.request_var(var) {
@@ -41,21 +68,16 @@ impl VarSource for Exchange<'_> {
             Var::RequestLength => Some(number(self.timing.request_bytes)),
             Var::RequestTime => Some(seconds(self.timing.total)),
             Var::ConnectionRequests => Some(number(self.timing.request_number)),
-            Var::UpstreamAddr => text(self.upstream.addr()),
-            Var::BalancerIp => text(self.upstream.ip()),
-            Var::BalancerPort => {
-                text(self.upstream.addr().get(self.upstream.ip_len + 1..).unwrap_or_default())
-            }
             Var::UpstreamStatus => {
                 (self.upstream.status != 0).then(|| number(u64::from(self.upstream.status)))
             }
             Var::UpstreamResponseTime => self.upstream.time.map(seconds),
-            Var::UpstreamScheme => text(self.upstream.scheme),
-            Var::UpstreamUnresolvedHost => text(self.upstream.node_host()),
-            Var::RouteId => text(&self.route?.id),
-            Var::RouteName => text(&self.route?.name),
-            Var::ServiceId => text(&self.route?.service_id),
-            Var::ServiceName => text(&self.route?.service_name),
+            Var::UpstreamAddr
+            | Var::BalancerIp
+            | Var::BalancerPort
+            | Var::UpstreamScheme
+            | Var::UpstreamUnresolvedHost => self.upstream.var(var),
+            Var::RouteId | Var::RouteName | Var::ServiceId | Var::ServiceName => self.route?.var(var),
             Var::ConsumerName => text(&self.consumer.as_ref()?.name),
             Var::ConsumerGroupId => text(&self.consumer.as_ref()?.group_id),
             Var::MatchedUri => text(self.matched_uri),

@@ -23,6 +23,7 @@ use crate::auth::{self, Door};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::ConfigError;
+use model::schema::parts;
 use plugin::{
     Authenticator, CompileContext, Exchange, Flow, Identity, OnRewrite, Plugin, PluginDef, Reply, WholeBody,
 };
@@ -115,12 +116,7 @@ impl Plugin for HmacAuth {
                     "description": "whether the body's digest is checked",
                     "default": false
                 },
-                "max_req_body_size": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "default": 67_108_864,
-                    "description": "bytes of a body that are held to check its digest"
-                },
+                "max_req_body_size": parts::body_limit("bytes of a body that are held to check its digest"),
                 "hide_credentials": {"type": "boolean", "default": false},
                 "realm": auth::realm_schema("hmac"),
                 "anonymous_consumer": auth::anonymous_consumer_schema()

@@ -24,7 +24,7 @@
 //! - A form is a form by its whole media type, not by the beginning of it.
 
 use model::ConfigError;
-use model::schema::Validator;
+use model::schema::{Validator, parts};
 use plugin::{
     BodyVars, CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply, WholeBody, form_fields,
 };
@@ -91,12 +91,7 @@ impl Plugin for RequestValidation {
             "properties": {
                 "header_schema": {"description": "JSON Schema of the header fields", "type": "object"},
                 "body_schema": {"description": "JSON Schema of the body", "type": "object"},
-                "max_req_body_size": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "default": 67_108_864,
-                    "description": "bytes of a body that are held; a request with a longer one is rejected"
-                },
+                "max_req_body_size": parts::body_limit("bytes of a body that are held; a request with a longer one is rejected"),
                 "rejected_code": {"type": "integer", "minimum": 200, "maximum": 599, "default": 400},
                 "rejected_msg": {"type": "string", "minLength": 1, "maxLength": 256}
             },

@@ -27,6 +27,7 @@ use crate::text::Substitution;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::ConfigError;
+use model::schema::parts;
 use model::var::{BodyNeed, Template};
 use plugin::{CompileContext, Exchange, Held, OnResponse, Plugin, PluginDef, Replaced, UpstreamResponse};
 use router::Expr;
@@ -226,12 +227,7 @@ fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "max_resp_body_size": {
-                "type": "integer",
-                "minimum": 1,
-                "default": 67_108_864,
-                "description": "bytes of a body that filters hold; a longer one is cut off"
-            },
+            "max_resp_body_size": parts::body_limit("bytes of a body that filters hold; a longer one is cut off"),
             "headers": {
                 "description": "new headers for response",
                 "anyOf": [

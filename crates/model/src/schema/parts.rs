@@ -37,6 +37,11 @@ pub fn id() -> Value {
     })
 }
 
+/// How many bytes of a body a plugin holds at most: `max_resp_body_size` and its like.
+pub fn body_limit(description: &str) -> Value {
+    json!({ "type": "integer", "minimum": 1, "default": 67_108_864, "description": description })
+}
+
 /// A name for people.
 pub fn name() -> Value {
     json!({ "type": "string", "maxLength": 256, "minLength": 1 })

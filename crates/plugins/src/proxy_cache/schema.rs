@@ -1,5 +1,6 @@
 //! APISIX's schema.
 
+use model::schema::parts;
 use serde_json::{Value, json};
 
 pub(super) fn schema() -> Value {
@@ -7,12 +8,7 @@ pub(super) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "max_resp_body_size": {
-                "type": "integer",
-                "minimum": 1,
-                "default": 67_108_864,
-                "description": "bytes of the longest body that is kept; longer ones pass"
-            },
+            "max_resp_body_size": parts::body_limit("bytes of the longest body that is kept; longer ones pass"),
             "cache_zone": {"type": "string", "minLength": 1, "maxLength": 100, "default": "disk_cache_one"},
             "cache_strategy": {"type": "string", "enum": ["disk", "memory"], "default": "disk"},
             "cache_key": {
