@@ -1,7 +1,7 @@
 //! The path of a request as routes and plugins see it.
 
 use std::borrow::Cow;
-use wire::normalise_path;
+use wire::NormalisedPath;
 
 /// What becomes of a request's path, which is normalised as nginx does it in any case. The upstream gets the client's
 /// target unless a plugin changes it.
@@ -17,12 +17,15 @@ pub struct PathRules {
 }
 
 impl PathRules {
-    /// The path as `$uri` has it, `None` where it is not acceptable; and what routes are matched against, where that is
-    /// not the same.
+    /// Of a path and its normal form: the path as `$uri` has it, `None` where it is not acceptable; and what routes are
+    /// matched against, where that is not the same.
     #[inline]
     #[must_use]
-    pub fn apply(self, path: &[u8]) -> (Option<Cow<'_, [u8]>>, Option<Vec<u8>>) {
-        let normal = normalise_path(path);
+    pub fn apply<'p>(
+        self,
+        path: &'p [u8],
+        normal: Option<NormalisedPath<'p>>,
+    ) -> (Option<NormalisedPath<'p>>, Option<Vec<u8>>) {
         if self == Self::default() { (normal, None) } else { by_rules(path, normal, self) }
     }
 }
@@ -30,9 +33,9 @@ impl PathRules {
 #[cold]
 fn by_rules<'p>(
     path: &'p [u8],
-    normal: Option<Cow<'p, [u8]>>,
+    normal: Option<NormalisedPath<'p>>,
     rules: PathRules,
-) -> (Option<Cow<'p, [u8]>>, Option<Vec<u8>>) {
+) -> (Option<NormalisedPath<'p>>, Option<Vec<u8>>) {
     let Some(mut uri) = normal else { return (None, None) };
     if rules.like_servlet {
         match without_parameters(&uri) {
@@ -100,10 +103,12 @@ fn keeping_slashes(path: &[u8], uri: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::normalise_path;
 
     fn paths(path: &str, rules: PathRules) -> (Option<String>, Option<String>) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (uri, matched) = rules.apply(path.as_bytes());
+        let path = path.as_bytes();
+        let (uri, matched) = rules.apply(path, normalise_path(path));
         (uri.map(|uri| text(&uri)), matched.map(|matched| text(&matched)))
     }
 

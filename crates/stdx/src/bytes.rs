@@ -1,5 +1,5 @@
 //! The search for a byte, several bytes at a time: sixteen with SSE2, which every x86-64 processor has, eight with plain
-//! arithmetic elsewhere and where fewer are left. For texts so short that a call to a vectorised search would be dearer
+//! arithmetic elsewhere and where fewer are left. What is looked for may be put together: `(Byte::<b'?'>, NonAscii)`. For texts so short that a call to a vectorised search would be dearer
 //! than the search.
 
 /// A one in each of eight bytes.
@@ -29,6 +29,10 @@ pub struct Byte<const BYTE: u8>;
 /// The bytes up to `LAST`, which is below 0x7f, and DEL: control characters, and more where `LAST` is not one.
 #[derive(Debug, Clone, Copy)]
 pub struct Control<const LAST: u8>;
+
+/// The bytes with their high bit set.
+#[derive(Debug, Clone, Copy)]
+pub struct NonAscii;
 
 impl<const BYTE: u8> Wanted for Byte<BYTE> {
     #[inline(always)]
@@ -69,6 +73,43 @@ impl<const LAST: u8> Wanted for Control<LAST> {
     }
 }
 
+impl Wanted for NonAscii {
+    #[inline(always)]
+    fn is(self, byte: u8) -> bool {
+        !byte.is_ascii()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32 {
+        sse2::high(block)
+    }
+
+    #[inline(always)]
+    fn in_eight(self, word: u64) -> u64 {
+        word & HIGH
+    }
+}
+
+/// What is either.
+impl<A: Wanted, B: Wanted> Wanted for (A, B) {
+    #[inline(always)]
+    fn is(self, byte: u8) -> bool {
+        self.0.is(byte) || self.1.is(byte)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32 {
+        self.0.in_sixteen(block) | self.1.in_sixteen(block)
+    }
+
+    #[inline(always)]
+    fn in_eight(self, word: u64) -> u64 {
+        self.0.in_eight(word) | self.1.in_eight(word)
+    }
+}
+
 /// Where the first byte that is `wanted` stands in `bytes`.
 #[must_use]
 #[inline(always)]
@@ -92,6 +133,26 @@ pub fn find(bytes: &[u8], wanted: impl Wanted) -> Option<usize> {
     rest.iter().position(|byte| wanted.is(*byte)).map(|at| seen + at)
 }
 
+/// Whether one of the first `length` of `bytes` is `first` and the one after it `second`. Bytes further on are read along
+/// with them and don't count.
+#[must_use]
+#[inline(always)]
+pub fn has_pair(bytes: &[u8], length: usize, first: impl Wanted, second: impl Wanted) -> bool {
+    let (mut rest, mut left) = (bytes, length);
+    #[cfg(target_arch = "x86_64")]
+    while left > 0
+        && let Some((block, _)) = rest.split_first_chunk()
+        && let Some(shifted) = rest[1..].first_chunk()
+    {
+        let flags = first.in_sixteen(block) & second.in_sixteen(shifted);
+        if flags.trailing_zeros() < u32::try_from(left).unwrap_or(u32::MAX).min(16) {
+            return true;
+        }
+        (rest, left) = (&rest[16..], left.saturating_sub(16));
+    }
+    rest.windows(2).take(left).any(|pair| first.is(pair[0]) && second.is(pair[1]))
+}
+
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "vector instructions that every processor of this architecture has")]
 mod sse2 {
@@ -109,6 +170,13 @@ mod sse2 {
             let equal = _mm_cmpeq_epi8(block, _mm_set1_epi8(byte.cast_signed()));
             _mm_movemask_epi8(equal).cast_unsigned()
         }
+    }
+
+    /// The bytes of `block` whose high bit is set.
+    #[inline(always)]
+    pub(super) fn high(block: &[u8; 16]) -> u32 {
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(_mm_loadu_si128(block.as_ptr().cast::<__m128i>())).cast_unsigned() }
     }
 
     /// The bytes of `block` that are no greater than `last`, or are `byte`.
@@ -155,5 +223,22 @@ mod tests {
         agrees(Byte::<b':'>);
         agrees(Control::<0x1f>);
         agrees(Control::<b' '>);
+        agrees((Byte::<b'?'>, (Control::<b' '>, NonAscii)));
+    }
+
+    #[test]
+    fn a_pair_is_found_wherever_it_stands_and_nothing_behind_it() {
+        for size in 0..40 {
+            for at in 0..size {
+                let mut bytes = vec![b'/'; size];
+                bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte = b'x');
+                bytes[at] = b'/';
+                for length in 0..=size {
+                    let expected = bytes.windows(2).take(length).any(|pair| pair == b"//");
+                    let found = has_pair(&bytes, length, Byte::<b'/'>, (Byte::<b'/'>, Byte::<b'.'>));
+                    assert_eq!(found, expected, "{length} of {:?}", bytes.escape_ascii().to_string());
+                }
+            }
+        }
     }
 }

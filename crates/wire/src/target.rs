@@ -1,7 +1,8 @@
-//! Request targets: the path as routes see it, and the host without its port.
+//! Request targets: their parts, the path as routes see it, and the host without its port.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
+use stdx::bytes::{Byte, Control, NonAscii, find, has_pair};
 
 /// A path in the form that routes are matched against.
 pub type NormalisedPath<'b> = Cow<'b, [u8]>;
@@ -16,15 +17,14 @@ pub fn normalise_path(path: &[u8]) -> Option<NormalisedPath<'_>> {
 
 /// Whether anything in `path` must change: an escape, two slashes in a row, or a segment that starts with a dot.
 #[inline]
-pub(crate) fn needs_normalising(path: &[u8]) -> bool {
-    let mut after_slash = false;
-    for &byte in path {
-        if byte == b'%' || (after_slash && (byte == b'/' || byte == b'.')) {
-            return true;
-        }
-        after_slash = byte == b'/';
-    }
-    false
+fn needs_normalising(path: &[u8]) -> bool {
+    find(path, Byte::<b'%'>).is_some() || has_odd_segment(path, path.len())
+}
+
+/// Whether in the first `length` of `bytes` a slash is followed by a second one or by a dot.
+#[inline(always)]
+fn has_odd_segment(bytes: &[u8], length: usize) -> bool {
+    has_pair(bytes, length, Byte::<b'/'>, (Byte::<b'/'>, Byte::<b'.'>))
 }
 
 fn rewrite(path: &[u8]) -> Option<Vec<u8>> {
@@ -68,6 +68,30 @@ fn decode(path: &[u8]) -> Option<Vec<u8>> {
 
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// Where path and target end that start at `start`, if it is a path in its normal form, perhaps with a query, as nearly all
+/// are. `None` says nothing about the target.
+#[inline]
+pub(crate) fn plain_target(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
+    let target = bytes.get(start..)?;
+    let other = (Control::<b' '>, (Byte::<b'#'>, NonAscii));
+    let path_end = find(target, (other, (Byte::<b'?'>, Byte::<b'%'>)))?;
+    let end = match target[path_end] {
+        b' ' => path_end,
+        b'?' => path_end + find(&target[path_end..], other)?,
+        _ => return None,
+    };
+    let plain = target[0] == b'/' && target[end] == b' ' && !has_odd_segment(target, path_end);
+    plain.then_some((start + path_end, start + end))
+}
+
+/// What follows `http://` or `https://`, any case.
+pub(crate) fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
+    [&b"http://"[..], b"https://"].into_iter().find_map(|scheme| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    })
 }
 
 /// The host of a `Host` value or authority: without port, brackets kept. `None` where it is not a valid `uri-host

@@ -95,7 +95,9 @@ fn judge_request(bytes: &[u8], cuts: &[usize]) -> Verdict {
 }
 
 fn judge_body(bytes: &[u8], from: usize, to: usize, cuts: &[usize], head: &RequestHead) -> Verdict {
-    let Some(normal) = normalise_path(head.path.get(bytes)) else { return Verdict::Refused(400) };
+    let normal = normalise_path(head.path.get(bytes));
+    assert_eq!(head.normal_path(bytes), normal, "what the parser knows of the path");
+    let Some(normal) = normal else { return Verdict::Refused(400) };
     match decode(bytes, from, to, cuts, head.facts.body) {
         Err(()) => Verdict::Refused(400),
         Ok(None) => Verdict::Waits,

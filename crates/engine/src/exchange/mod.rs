@@ -54,7 +54,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let mut body =
         RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
-    let (path, route_path) = link.config.paths.apply(head.path.get(bytes));
+    let (path, route_path) = link.config.paths.apply(head.path.get(bytes), head.normal_path(bytes));
     let valid_path = path.is_some();
     let mut request = Request::new(view, path.unwrap_or_default(), lower_case_host(view));
     route_path.into_iter().for_each(|path| request.set_route_path(path));

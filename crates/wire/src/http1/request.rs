@@ -4,7 +4,9 @@ use super::scan::{Line, Scan, control, line, token_end};
 use super::value::{decimal, names_http, tokens};
 use super::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
 use crate::field::is;
-use crate::{BodyLength, Field, Known, Method, Span, host_of};
+use crate::target::{plain_target, strip_scheme};
+use crate::{BodyLength, Field, Known, Method, NormalisedPath, Span, host_of, normalise_path};
+use std::borrow::Cow;
 
 /// Length of `HTTP/1.1 CRLF`.
 const VERSION_LINE: usize = 10;
@@ -45,6 +47,8 @@ pub struct RequestFacts {
     pub body: BodyLength,
     /// Whether the client wants to keep the connection.
     pub keep_alive: bool,
+    /// Whether the path is known to have the form that routes are matched against, and is told from the query already.
+    plain_target: bool,
     /// Whether `Connection` says `close`; `keep_alive` is false then.
     closes: bool,
     /// Whether an `Upgrade` field names HTTP or TLS; `upgrade` is false then.
@@ -68,6 +72,7 @@ impl Default for RequestFacts {
             http2: false,
             body: BodyLength::None,
             keep_alive: true,
+            plain_target: false,
             closes: false,
             hides: false,
             expects_continue: false,
@@ -154,7 +159,8 @@ impl RequestHead {
             Some(_) => return Err(HeadError::Bad("invalid request line")),
         }
         let target_start = method_end + 1;
-        let target_end = control::<b' '>(bytes, target_start);
+        let plain = plain_target(bytes, target_start);
+        let target_end = plain.map_or_else(|| control::<b' '>(bytes, target_start), |(_, end)| end);
         match bytes.get(target_end) {
             None => return Ok(None),
             Some(b' ') if target_end > target_start => {}
@@ -171,16 +177,18 @@ impl RequestHead {
         if line_end - start > LINE_MAX {
             return Err(HeadError::TargetTooLong);
         }
-        let target = self.target.get(bytes);
-        // All bytes put together tell whether one has its high bit set; most targets are too short to stop early.
-        let any = target.iter().fold(0, |any, byte| any | byte);
-        if !any.is_ascii() && std::str::from_utf8(target).is_err() {
-            return Err(HeadError::Bad("request target is not UTF-8"));
+        match plain {
+            Some((path_end, end)) => self.split_target(path_end, end),
+            None if std::str::from_utf8(self.target.get(bytes)).is_err() => {
+                return Err(HeadError::Bad("request target is not UTF-8"));
+            }
+            None => {}
         }
         self.facts = RequestFacts {
             method: Method::from_token(self.method_token.get(bytes)),
             http11,
             keep_alive: http11,
+            plain_target: plain.is_some(),
             ..RequestFacts::default()
         };
         Ok(Some(line_end))
@@ -261,6 +269,9 @@ impl RequestHead {
             return Err(HeadError::Bad("no Host"));
         }
         self.authority = host.unwrap_or_default();
+        if self.facts.plain_target {
+            return self.check_authority(bytes);
+        }
         let from = self.target.start();
         if target.first() != Some(&b'/') {
             if target == b"*" && self.facts.method == Method::Options {
@@ -286,19 +297,26 @@ impl RequestHead {
             };
         }
         let target = self.target.get(bytes);
-        // Most targets are too short for a vectorised search to pay.
-        let end = match target.len() {
-            ..=32 => target.iter().position(|byte| matches!(byte, b'?' | b'#')),
-            _ => memchr::memchr2(b'?', b'#', target),
-        }
-        .unwrap_or(target.len());
+        let end = memchr::memchr2(b'?', b'#', target).unwrap_or(target.len());
         if end < target.len() && memchr::memchr(b'#', &target[end..]).is_some() {
             return Err(HeadError::Bad("fragment in the request target"));
         }
-        let from = self.target.start();
-        self.path = Span::new(from, from + end);
-        self.query = Span::new((from + end + 1).min(self.target.end()), self.target.end());
+        self.split_target(self.target.start() + end, self.target.end());
         self.check_authority(bytes)
+    }
+
+    /// Notes that the path ends at `path_end` and the query, if there is one, at `end`.
+    fn split_target(&mut self, path_end: usize, end: usize) {
+        self.path = Span::new(self.target.start(), path_end);
+        self.query = Span::new((path_end + 1).min(end), end);
+    }
+
+    /// The path as [`normalise_path`] has it, of the head that was parsed from `bytes`.
+    #[inline]
+    #[must_use]
+    pub fn normal_path<'b>(&self, bytes: &'b [u8]) -> Option<NormalisedPath<'b>> {
+        let path = self.path.get(bytes);
+        if self.facts.plain_target { Some(Cow::Borrowed(path)) } else { normalise_path(path) }
     }
 
     fn check_authority(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
@@ -467,12 +485,4 @@ fn leading_line(bytes: &[u8]) -> usize {
 /// What nginx lets a method consist of.
 fn is_method_byte(byte: &u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'-' | b'_')
-}
-
-/// What follows `http://` or `https://`, any case.
-fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
-    [&b"http://"[..], b"https://"].into_iter().find_map(|scheme| {
-        let (start, rest) = target.split_at_checked(scheme.len())?;
-        start.eq_ignore_ascii_case(scheme).then_some(rest)
-    })
 }
