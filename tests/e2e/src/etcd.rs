@@ -67,20 +67,20 @@ impl Etcd {
         eventually("etcd answers", || {
             let said = || std::fs::read_to_string(&log).unwrap();
             assert!(self.process.ended().is_none(), "etcd has ended: {}", said());
-            TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], self.port))).ok()?;
             self.ask("kv/range", &json!({ "key": STANDARD.encode("/") })).map(drop)
         });
     }
 
-    /// Asks its JSON gateway, which APISIX speaks too; `None` where it refuses.
+    /// Asks its JSON gateway, which APISIX speaks too; `None` where it refuses or is not there.
     fn ask(&self, path: &str, body: &Value) -> Option<Value> {
         let body = body.to_string();
-        let mut peer = Peer::connect(self.port);
-        peer.send(format!(
+        let mut peer = Peer::new(TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], self.port))).ok()?);
+        let request = format!(
             "POST /v3/{path} HTTP/1.1\r\nHost: etcd\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
-        ));
-        let answer = peer.response();
+        );
+        peer.try_send(request.as_bytes()).ok()?;
+        let answer = peer.try_response("POST").ok()?;
         (answer.status() == 200).then(|| serde_json::from_slice(&answer.body).unwrap())
     }
 
