@@ -1,52 +1,63 @@
-//! The node with the fewest requests in flight for its weight: a heap by `(in flight + 1) / weight`, as in APISIX.
+//! The node with the fewest requests in flight for its weight: the lowest `(in flight + 1) / weight`, as in APISIX.
 //!
-//! The heap is a binary one that knows where each member stands, so that a pick and an answer each cost one walk of at
-//! most log2(members) steps. A member that may not be picked stays where it is and is looked past.
+//! APISIX keeps a heap. Here it is a tournament in groups of four: of each group the lowest score goes on to the next
+//! round. A member whose score changes plays again in its group, and, as long as that changes who goes on, in the groups
+//! above: in log4(members) rounds at most, of a few instructions each. A member that may not be picked stays where it is
+//! and is looked past. Between equals the one that has waited longest is picked, so that they take turns also where there
+//! is never more than one request in flight; on APISIX's heap one of them stays at the top.
 
 use crate::pick::Open;
 
 #[derive(Debug, Clone)]
 pub(crate) struct LeastConn {
-    /// Each entry's score is at most those of the two below it, at `2 * position + 1` and `2 * position + 2`.
-    heap: Box<[Entry]>,
+    /// The last round is played in group 1. The winners of the groups `4 * group` to `4 * group + 3` play in `group`, and
+    /// so each place has a number: its group's, times 4, plus which of the four it is. What lies between the rounds is
+    /// vacant.
+    groups: Box<[[Player; 4]]>,
+    /// The place of the first member in the first round, a power of 4; the others follow in their order.
+    first: usize,
+    /// The winner of the last round.
+    champion: Player,
     /// By member.
     loads: Box<[Load]>,
+    /// Grows by `first` whenever a score changes.
+    changes: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    score: f64,
-    member: u32,
-}
+/// A member in one word, so that a game is one comparison. From the top: the score, as its bits, which for numbers that
+/// aren't negative are in the numbers' order; the change that it comes from; the number of the member, below
+/// [`LeastConn::first`]. There is room for 2^32 / members changes, after which the order among equals begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Player(u64);
+
+/// Fills a group up, and loses to everybody.
+const VACANT: Player = Player(u64::MAX);
 
 #[derive(Debug, Clone, Copy)]
 struct Load {
     /// 1 / weight.
-    share: f64,
+    share: f32,
     in_flight: u32,
-    /// Where the member stands in the heap.
-    position: u32,
 }
 
 impl Load {
-    fn score(&self) -> f64 {
-        (1.0 + f64::from(self.in_flight)) * self.share
+    fn score(&self) -> f32 {
+        (1.0 + self.in_flight as f32) * self.share
     }
 }
 
 impl LeastConn {
-    /// `weights` never rise from one member to the next. Where all are 0 the members count alike; APISIX divides by
-    /// 0 then and sends everything to one of them.
+    /// There is a weight at least. Where all are 0 the members count alike; APISIX divides by 0 then and sends
+    /// everything to one of them.
     pub(crate) fn new(weights: &[u32]) -> Self {
-        debug_assert!(weights.is_sorted_by(|a, b| a >= b));
-        let loads: Box<[_]> = weights
-            .iter()
-            .zip(0..)
-            .map(|(&weight, position)| Load { share: 1.0 / f64::from(weight.max(1)), in_flight: 0, position })
-            .collect();
-        // The scores rise with the members, so that their sequence is a heap.
-        let heap = loads.iter().map(|load| Entry { score: load.score(), member: load.position }).collect();
-        Self { heap, loads }
+        let loads: Box<[_]> =
+            weights.iter().map(|&weight| Load { share: 1.0 / weight.max(1) as f32, in_flight: 0 }).collect();
+        let places = loads.len().next_power_of_two();
+        let first = if places.ilog2().is_multiple_of(2) { places } else { 2 * places };
+        let groups = vec![[VACANT; 4]; (first + loads.len()).div_ceil(4)].into();
+        let mut fresh = Self { groups, first, champion: VACANT, loads, changes: 0 };
+        fresh.restart();
+        fresh
     }
 
     pub(crate) fn restart(&mut self) {
@@ -58,16 +69,17 @@ impl LeastConn {
     /// The member picked has one more request in flight, until it is [`Self::finished`].
     #[inline(never)] // Its registers and stack would be saved on the path of round robin too.
     pub(crate) fn pick(&mut self, open: &Open<'_>) -> Option<usize> {
-        let position = self.lightest(0, open)?;
-        let member = self.heap[position].member as usize;
-        self.loads[member].in_flight = self.loads[member].in_flight.saturating_add(1);
-        self.heap[position].score = self.loads[member].score();
-        self.sink(position);
+        let champion = self.member(self.champion);
+        let member = if open.has(champion) { champion } else { self.member(self.lightest(1, open)?) };
+        self.replay::<false>(member, self.loads[member].in_flight.saturating_add(1));
         Some(member)
     }
 
+    #[inline(never)] // As above.
     pub(crate) fn finished(&mut self, member: usize) {
-        self.set_in_flight(member, self.loads[member].in_flight.saturating_sub(1));
+        if let Some(in_flight) = self.loads[member].in_flight.checked_sub(1) {
+            self.replay::<true>(member, in_flight);
+        }
     }
 
     pub(crate) fn in_flight(&self, member: usize) -> u32 {
@@ -75,69 +87,49 @@ impl LeastConn {
     }
 
     pub(crate) fn set_in_flight(&mut self, member: usize, in_flight: u32) {
+        self.replay::<false>(member, in_flight);
+    }
+
+    /// Plays the member's games again with another score. One whose score `FELL` has changed nothing from where another
+    /// one wins: that one has won there before.
+    #[inline]
+    fn replay<const FELL: bool>(&mut self, member: usize, in_flight: u32) {
         self.loads[member].in_flight = in_flight;
-        let position = self.loads[member].position as usize;
-        self.heap[position].score = self.loads[member].score();
-        let position = self.rise(position);
-        self.sink(position);
-    }
-
-    /// The position of the lowest score among the open members at or below `position`. Goes only as far down as the
-    /// closed members reach, and so never deeper than log2(members) calls.
-    fn lightest(&self, position: usize, open: &Open<'_>) -> Option<usize> {
-        let entry = self.heap.get(position)?;
-        if open.has(entry.member as usize) {
-            return Some(position);
-        }
-        let left = self.lightest(2 * position + 1, open);
-        let right = self.lightest(2 * position + 2, open);
-        match (left, right) {
-            (Some(l), Some(r)) => Some(if self.heap[r].score < self.heap[l].score { r } else { l }),
-            (found, None) | (None, found) => found,
-        }
-    }
-
-    /// Moves the entry up to where its score belongs, and says where.
-    fn rise(&mut self, mut position: usize) -> usize {
-        let entry = self.heap[position];
-        while position > 0 {
-            let above = (position - 1) / 2;
-            if self.heap[above].score <= entry.score {
-                break;
+        self.changes = self.changes.wrapping_add(self.first as u32);
+        let score = u64::from(self.loads[member].score().to_bits());
+        let changed = Player(score << 32 | u64::from(self.changes) | member as u64);
+        let mut winner = changed;
+        let mut place = self.first + member;
+        while place > 1 {
+            let group = &mut self.groups[place / 4];
+            group[place % 4] = winner;
+            let [a, b, c, d] = *group;
+            winner = a.min(b).min(c.min(d));
+            if FELL && winner != changed {
+                return;
             }
-            self.put(position, self.heap[above]);
-            position = above;
+            place /= 4;
         }
-        self.put(position, entry);
-        position
+        self.champion = winner;
     }
 
-    /// Moves the entry down to where its score belongs.
-    fn sink(&mut self, mut position: usize) {
-        let entry = self.heap[position];
-        loop {
-            let mut below = 2 * position + 1;
-            let Some(&left) = self.heap.get(below) else { break };
-            let mut lighter = left;
-            if let Some(&right) = self.heap.get(below + 1)
-                && right.score < left.score
-            {
-                lighter = right;
-                below += 1;
-            }
-            if entry.score <= lighter.score {
-                break;
-            }
-            self.put(position, lighter);
-            position = below;
-        }
-        self.put(position, entry);
+    /// The member whom the word tells.
+    fn member(&self, player: Player) -> usize {
+        player.0 as usize & (self.first - 1)
     }
 
-    fn put(&mut self, position: usize, entry: Entry) {
-        self.heap[position] = entry;
-        // A heap has no more entries than there are nodes, which are counted in 32 bits.
-        self.loads[entry.member as usize].position = position as u32;
+    /// The lowest of the open members who could come to this group. Goes only as far down as the closed members reach,
+    /// and so never deeper than there are rounds: 16, with 2^32 members.
+    #[cold]
+    fn lightest(&self, group: usize, open: &Open<'_>) -> Option<Player> {
+        let players =
+            self.groups.get(group)?.iter().zip(4 * group..).filter(|(player, _)| **player != VACANT);
+        let lowest = |(&player, place): (&Player, usize)| match place {
+            _ if open.has(self.member(player)) => Some(player),
+            _ if place < self.first => self.lightest(place, open),
+            _ => None,
+        };
+        players.filter_map(lowest).min()
     }
 }
 
@@ -153,17 +145,32 @@ mod tests {
 
     #[test]
     fn requests_that_stay_are_spread_by_weight() {
-        // By hand from (in flight + 1) / weight; between equals the one that was picked last stays in front.
+        // By hand from (in flight + 1) / weight; between equals the one that waited longest is picked.
         let cases: &[(&[u32], &[usize])] = &[
-            (&[2, 1], &[0, 0, 1, 0]),
-            (&[3, 2], &[0, 1, 0, 0, 1]),
+            (&[2, 1], &[0, 1, 0, 0]),
+            (&[3, 2], &[0, 1, 0, 1, 0]),
             (&[1], &[0, 0]),
-            (&[0, 0], &[0, 1, 1, 0]),
+            (&[0, 0], &[0, 1, 0, 1]),
         ];
         for (weights, expected) in cases {
             let mut balancer = LeastConn::new(weights);
             let picked: Vec<_> = expected.iter().filter_map(|_| pick(&mut balancer, &[])).collect();
             assert_eq!(picked, *expected, "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn equals_take_turns_though_one_request_is_under_way_at_a_time() {
+        for members in [1, 2, 4, 5, 17] {
+            let mut balancer = LeastConn::new(&vec![1; members]);
+            let turn = |balancer: &mut LeastConn| {
+                let member = pick(balancer, &[]).unwrap();
+                balancer.finished(member);
+                member
+            };
+            let picked: Vec<_> = (0..2 * members).map(|_| turn(&mut balancer)).collect();
+            let expected: Vec<_> = (0..members).chain(0..members).collect();
+            assert_eq!(picked, expected);
         }
     }
 
@@ -202,14 +209,10 @@ mod tests {
                     continue;
                 }
                 let open = (0..weights.len()).filter(|m| !tried.contains(m));
-                let lowest = open.map(|m| balancer.loads[m].score()).min_by(f64::total_cmp);
+                let lowest = open.map(|m| balancer.loads[m].score()).min_by(f32::total_cmp);
                 let before = balancer.clone();
                 let picked = pick(&mut balancer, &tried);
                 prop_assert_eq!(picked.map(|m| before.loads[m].score()), lowest);
-                for (position, entry) in balancer.heap.iter().enumerate() {
-                    prop_assert_eq!(balancer.loads[entry.member as usize].position as usize, position);
-                    prop_assert!(position == 0 || balancer.heap[(position - 1) / 2].score <= entry.score);
-                }
             }
         }
     }
