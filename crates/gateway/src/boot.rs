@@ -49,7 +49,7 @@ const CONTROL_NICE: i32 = 5;
 /// Whatever kept it from starting.
 pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> anyhow::Result<()> {
     let control = runtime("control")?;
-    let centre = Centre::open(&settings, &started.launch, control.handle())?;
+    let centre = standing_back(|| Centre::open(&settings, &started.launch, control.handle()))?;
     centre::lay_over(&mut settings, centre.file.as_deref());
     let plan = Plan::make(&settings, &started.launch, None)?;
     let parts = Parts::make(&settings, &plan, centre)?;
@@ -218,6 +218,19 @@ fn runtime(name: &str) -> anyhow::Result<Runtime> {
     builder.build().context("no event loop can be had")
 }
 
+/// What `make` makes, on a thread that lets the workers go first: so do the threads it starts, the store's writer say.
+fn standing_back<T: Send>(make: impl FnOnce() -> T + Send) -> T {
+    let made = std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                yield_to_workers();
+                make()
+            })
+            .join()
+    });
+    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Lets the workers go first where cores are few: a change may take effect a little later, a request must not.
 fn yield_to_workers() {
     // Linux keeps a nice value for each thread; 0 is the one that asks.
@@ -325,4 +338,17 @@ async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
 
 async fn ended(signals: &mut Signals) {
     while !matches!(signals.next().await, Event::Shutdown(_)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_thread_that_stands_back_stand_back() {
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let made = standing_back(|| std::thread::spawn(nice).join().unwrap());
+        assert!(made >= CONTROL_NICE, "{made}");
+        assert!(made > nice() || nice() >= CONTROL_NICE, "the caller stays where it was");
+    }
 }
