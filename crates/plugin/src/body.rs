@@ -21,6 +21,10 @@ pub trait BodyFilter {
         Ok(())
     }
 
+    /// The trailer section that came with the body, as lines of a head; just before [`Self::finish`]. What is left in it is
+    /// sent where the body goes in chunks or over HTTP/2.
+    fn trailers(&mut self, _lines: &mut Vec<u8>) {}
+
     /// The body is over, or [`Self::wants_more`] said that the rest doesn't matter.
     ///
     /// # Errors
@@ -85,11 +89,12 @@ impl BodyFilters {
         self.drain(out, |filter, made| filter.flush(made))
     }
 
-    /// Sends on all that they hold: the body is over.
+    /// Sends on all that they hold: the body is over, and these are the lines of its trailer section.
     ///
     /// # Errors
     /// A filter's.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    pub fn finish(&mut self, trailers: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<()> {
+        self.0.iter_mut().for_each(|filter| filter.trailers(trailers));
         self.drain(out, |filter, made| filter.finish(made))
     }
 
@@ -100,7 +105,7 @@ impl BodyFilters {
     pub fn whole(mut self, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut made = Vec::new();
         self.write(body, &mut made)?;
-        self.finish(&mut made)?;
+        self.finish(&mut Vec::new(), &mut made)?;
         Ok(made)
     }
 
@@ -240,7 +245,7 @@ mod tests {
         filters.write(b"cd", &mut out).unwrap();
         filters.flush(&mut out).unwrap();
         assert!(!filters.want_more(), "five bytes are held");
-        filters.finish(&mut out).unwrap();
+        filters.finish(&mut Vec::new(), &mut out).unwrap();
         assert_eq!(out, b"aaaabbbbcc!!");
     }
 

@@ -23,6 +23,7 @@ pub mod echo;
 pub mod example_plugin;
 pub mod fault_injection;
 pub mod grpc_transcode;
+pub mod grpc_web;
 pub mod gzip;
 pub mod hmac_auth;
 pub mod ip_restriction;
@@ -57,6 +58,7 @@ pub const ALL: &[&PluginDef] = &[
     &example_plugin::DEF,
     &fault_injection::DEF,
     &grpc_transcode::DEF,
+    &grpc_web::DEF,
     &gzip::DEF,
     &hmac_auth::DEF,
     &ip_restriction::DEF,

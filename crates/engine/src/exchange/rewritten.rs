@@ -170,7 +170,7 @@ impl Output {
     /// at hand.
     fn release(&mut self, last: bool, at_hand: bool) -> Result<(), ProxyError> {
         match (last, at_hand) {
-            (true, _) => self.passing.filters.finish(&mut self.made),
+            (true, _) => self.passing.filters.finish(&mut self.trailers, &mut self.made),
             (false, true) => Ok(()),
             (false, false) => self.passing.filters.flush(&mut self.made),
         }

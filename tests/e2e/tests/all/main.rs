@@ -16,6 +16,7 @@ mod declarative;
 mod files;
 mod grpc;
 mod grpc_transcode;
+mod grpc_web;
 mod guides;
 mod headers;
 mod http2;
