@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use wire::http1::HEAD_MAX;
+use wire::http2::Opening;
 use wire::{HeadError, RequestView};
 
 /// How long a closing connection is read on, so that the client can read the answer before the reset that unread
@@ -128,14 +129,16 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
                 }
                 exchange::run(&mut link, &mut scratch).await
             }
-            // With or without TLS, an HTTP/2 client says so first.
-            Head::Refused(HeadError::Version) if begins_http2(&link, &scratch) => {
-                let read = Bytes::copy_from_slice(&scratch.input[..scratch.filled]);
-                worker.buffers.put_scratch(scratch);
-                // Boxed: not part of every connection's state.
-                return Box::pin(http2::serve(&worker, stream, read, client, timer, &open)).await;
-            }
-            Head::Refused(error) => refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
+            Head::Refused(error) => match opening(&link, &scratch) {
+                Opening::Http2 => {
+                    let read = Bytes::copy_from_slice(&scratch.input[..scratch.filled]);
+                    worker.buffers.put_scratch(scratch);
+                    // Boxed: not part of every connection's state.
+                    return Box::pin(http2::serve(&worker, stream, read, client, timer, &open)).await;
+                }
+                Opening::Http1 => refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
+                Opening::Neither => After::Closed,
+            },
             Head::Late => refuse(&mut link, &mut scratch, 408, "request header timed out").await,
             Head::Gone => After::Closed,
         };
@@ -180,9 +183,13 @@ async fn refuse(link: &mut Link<'_>, scratch: &mut Scratch, status: u16, reason:
     exchange::refuse(link, scratch, status, reason).await
 }
 
-/// Whether what is read is the beginning of an HTTP/2 connection.
-fn begins_http2(link: &Link<'_>, scratch: &Scratch) -> bool {
-    link.number == 1 && link.config.http2 && wire::http2::is_preface(&scratch.input[..scratch.filled])
+/// What a refused head begins. With or without TLS, an HTTP/2 client says first that it is one.
+fn opening(link: &Link<'_>, scratch: &Scratch) -> Opening {
+    if link.number == 1 && link.config.http2 {
+        Opening::of(&scratch.input[..scratch.filled])
+    } else {
+        Opening::Http1
+    }
 }
 
 /// The client that the proxy at the other end names, with the lines that tell upstreams of it.

@@ -59,12 +59,16 @@ pub(crate) async fn serve(
     });
     let mut handshake = pin!(limits::builder().handshake::<_, Bytes>(Begun { read, stream }));
     let begun = poll_fn(|cx| match handshake.as_mut().poll(cx) {
-        Poll::Ready(begun) => Poll::Ready(begun.ok()),
+        Poll::Ready(begun) => Poll::Ready(Some(begun)),
         Poll::Pending if timer.expired() => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     })
     .await;
-    let Some(connection) = begun else { return };
+    let connection = match begun {
+        Some(Ok(connection)) => connection,
+        Some(Err(error)) => return shared.refused(mistake(&error)),
+        None => return,
+    };
     shared.rests();
     // What may be told to end at any time, because it does so in an orderly way.
     timer.set_idle(true);
@@ -75,11 +79,12 @@ pub(crate) async fn serve(
         polled
     })
     .await;
-    if let Some(reason) = end {
-        let reason = limits::name(reason);
-        worker.context.metrics.record_http2_refused(&worker.token, reason);
-        tracing::warn!(client = %shared.client.addr, reason, "HTTP/2 connection ended for the client's mistakes");
-    }
+    shared.refused(end);
+}
+
+/// What the client did wrong. What it accuses us of is not counted, only what was found here.
+fn mistake(error: &h2::Error) -> Option<Reason> {
+    error.reason().filter(|_| error.is_library())
 }
 
 impl Shared {
@@ -87,6 +92,13 @@ impl Shared {
     fn rests(&self) {
         let patience = self.worker.config.borrow().client.keepalive_timeout;
         self.timer.arm(self.worker.clock.deadline_ms(patience));
+    }
+
+    /// The connection is over; counted where it ends for the client's mistakes.
+    fn refused(&self, mistake: Option<Reason>) {
+        let Some(reason) = mistake.map(limits::name) else { return };
+        self.worker.context.metrics.record_http2_refused(&self.worker.token, reason);
+        tracing::warn!(client = %self.client.addr, reason, "HTTP/2 connection ended for the client's mistakes");
     }
 }
 
@@ -118,10 +130,7 @@ impl Driven<'_> {
                         self.end();
                     }
                 }
-                Poll::Ready(Some(Err(error))) => {
-                    // What the client accuses us of is not counted, only what was found here.
-                    return Poll::Ready(error.reason().filter(|_| error.is_library()));
-                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(mistake(&error)),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,
             }
