@@ -8,7 +8,6 @@ use crate::io;
 use crate::timer::{Registration, Timer};
 use crate::transport::{self, Stream};
 use crate::worker::Worker;
-use bytes::Bytes;
 use observe::metrics::State;
 use plugin::Client;
 use std::cell::Cell;
@@ -131,10 +130,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client
             }
             Head::Refused(error) => match opening(&link, &scratch) {
                 Opening::Http2 => {
-                    let read = Bytes::copy_from_slice(&scratch.input[..scratch.filled]);
-                    worker.buffers.put_scratch(scratch);
                     // Boxed: not part of every connection's state.
-                    return Box::pin(http2::serve(&worker, stream, read, client, timer, &open)).await;
+                    return Box::pin(http2::serve(&worker, stream, scratch, client, timer, &open)).await;
                 }
                 Opening::Http1 => refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
                 Opening::Neither => After::Closed,

@@ -6,6 +6,7 @@
 mod limits;
 mod stream;
 
+use crate::buffers::Scratch;
 use crate::connection::Open;
 use crate::timer::Timer;
 use crate::transport::Stream;
@@ -15,7 +16,7 @@ use h2::Reason;
 use h2::server::Connection;
 use observe::metrics::State;
 use plugin::Client;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -39,11 +40,11 @@ struct Shared {
     cut: Cell<u64>,
 }
 
-/// Serves a connection to its end. `read` is what has been read of it: the beginning of the client's preface.
+/// Serves a connection to its end. What has been read of it is the beginning of the client's preface.
 pub(crate) async fn serve(
     worker: &Rc<Worker>,
     stream: Stream,
-    read: Bytes,
+    scratch: Box<Scratch>,
     client: Client,
     timer: &Rc<Timer>,
     open: &Open<'_>,
@@ -57,7 +58,11 @@ pub(crate) async fn serve(
         number: Cell::new(0),
         cut: Cell::new(0),
     });
-    let mut handshake = pin!(limits::builder().handshake::<_, Bytes>(Begun { read, stream }));
+    let read = Bytes::copy_from_slice(&scratch.input[..scratch.filled]);
+    worker.buffers.put_scratch(scratch);
+    let stream = Rc::new(RefCell::new(stream));
+    let begun = Begun { read, stream: Rc::clone(&stream) };
+    let mut handshake = pin!(limits::builder().handshake::<_, Bytes>(begun));
     let begun = poll_fn(|cx| match handshake.as_mut().poll(cx) {
         Poll::Ready(begun) => Poll::Ready(Some(begun)),
         Poll::Pending if timer.expired() => Poll::Ready(None),
@@ -74,7 +79,12 @@ pub(crate) async fn serve(
     timer.set_idle(true);
     let mut driven = Driven { connection, shared: &shared, ends_at_ms: None };
     let end = poll_fn(|cx| {
-        let polled = driven.poll(cx);
+        let mut polled = driven.poll(cx);
+        // All that was written meanwhile leaves at once. Where the socket takes no more, it wakes this task.
+        let flushed = Pin::new(&mut *stream.borrow_mut()).poll_flush(cx);
+        if polled.is_pending() && matches!(flushed, Poll::Ready(Err(_))) {
+            polled = Poll::Ready(None);
+        }
         open.is(if shared.active.get() > 0 { State::Writing } else { State::Waiting });
         polled
     })
@@ -168,10 +178,11 @@ impl Driven<'_> {
     }
 }
 
-/// A connection of which some bytes have been read.
+/// A connection of which some bytes have been read. What is written to it leaves when [`Driven::poll`] has had its turn: the
+/// codec flushes after each frame, which would be a system call and a TLS record's end for each.
 struct Begun {
     read: Bytes,
-    stream: Stream,
+    stream: Rc<RefCell<Stream>>,
 }
 
 impl AsyncRead for Begun {
@@ -181,7 +192,7 @@ impl AsyncRead for Begun {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.read.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, into);
+            return Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, into);
         }
         let count = self.read.len().min(into.remaining());
         into.put_slice(&self.read[..count]);
@@ -191,27 +202,27 @@ impl AsyncRead for Begun {
 }
 
 impl AsyncWrite for Begun {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        self.stream.borrow_mut().poll_gather(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream.borrow_mut()).poll_shutdown(cx)
     }
 }

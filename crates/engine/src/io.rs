@@ -2,6 +2,8 @@
 
 use crate::buffers::Buffers;
 use crate::timer::Timer;
+use crate::transport::Http2Stream;
+use bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -78,6 +80,25 @@ pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
             Poll::Pending => pending(timer),
             flushed => flushed,
         }
+    })
+    .await
+}
+
+/// Hands all of `bytes` over to a stream of HTTP/2, which keeps a share of them until they are sent.
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first.
+pub(crate) async fn share(to: &Http2Stream, mut bytes: Bytes, timer: &Timer) -> io::Result<()> {
+    poll_fn(|cx| {
+        while !bytes.is_empty() {
+            match to.poll_share(cx, &bytes) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => bytes.advance(count),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return pending(timer),
+            }
+        }
+        Poll::Ready(Ok(()))
     })
     .await
 }

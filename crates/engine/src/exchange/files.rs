@@ -3,11 +3,14 @@
 use super::After;
 use super::body::RequestBody;
 use super::respond::{self, Message};
+use crate::buffers::RELAY_BUFFER;
 use crate::connection::Link;
 use crate::io;
 use crate::transport::Stream;
+use bytes::Bytes;
 use files::{Answer, Body, Outcome, Query, Segment, Site};
 use plugin::{Exchange, Reply, Request, UpstreamResponse};
+use rustix::buffer::spare_capacity;
 use snapshot::Route;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -131,7 +134,10 @@ async fn send(
 /// Sends head and segments: the head together with the first bytes. How many bytes of segments there were.
 async fn transmit(link: &mut Link<'_>, head: &[u8], segments: &[Segment]) -> std::io::Result<u64> {
     let (first, rest) = match segments {
-        [Segment::Memory(bytes, start, length), rest @ ..] => (&bytes[*start..start + length], rest),
+        // A stream of HTTP/2 takes the bytes as they are and not a copy, but not together with others.
+        [Segment::Memory(bytes, start, length), rest @ ..] if !matches!(link.stream, Stream::Http2(_)) => {
+            (&bytes[*start..start + length], rest)
+        }
         _ => (&[][..], segments),
     };
     io::write_both(link.stream, head, first, link.timer).await?;
@@ -139,7 +145,14 @@ async fn transmit(link: &mut Link<'_>, head: &[u8], segments: &[Segment]) -> std
     for segment in rest {
         match segment {
             Segment::Memory(bytes, start, length) => {
-                io::write_all(link.stream, &bytes[*start..start + length], link.timer).await?;
+                let range = *start..start + length;
+                match link.stream {
+                    Stream::Http2(stream) => {
+                        let bytes = Bytes::from_owner(Arc::clone(bytes)).slice(range);
+                        io::share(stream, bytes, link.timer).await?;
+                    }
+                    _ => io::write_all(link.stream, &bytes[range], link.timer).await?,
+                }
             }
             Segment::File(file, first, length) => from_file(link, file, *first, *length).await?,
         }
@@ -168,7 +181,16 @@ async fn from_file(link: &mut Link<'_>, file: &Arc<File>, first: u64, length: u6
                     Err(error) => return Err(error),
                 }
             }
-            Stream::Tls(_) | Stream::Http2(_) | Stream::Nowhere => {
+            Stream::Http2(stream) => {
+                let room = usize::try_from(wanted).unwrap_or(usize::MAX).min(RELAY_BUFFER);
+                let mut piece = Vec::with_capacity(room);
+                rustix::io::pread(file, spare_capacity(&mut piece), offset)?;
+                piece.truncate(room);
+                let count = piece.len();
+                io::share(stream, piece.into(), link.timer).await?;
+                count
+            }
+            Stream::Tls(_) | Stream::Nowhere => {
                 let mut buffer = link.worker.buffers.take_relay();
                 let room = buffer.len().min(usize::try_from(wanted).unwrap_or(usize::MAX));
                 let read = file.read_at(&mut buffer[..room], offset);

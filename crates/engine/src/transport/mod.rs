@@ -72,6 +72,18 @@ impl Stream {
         }
     }
 
+    /// Writes, encrypted as [`TlsStream::poll_gather`] says. In the clear there is nothing to gather in.
+    pub(crate) fn poll_gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tls(stream) => stream.poll_gather(cx, slices),
+            _ => Pin::new(self).poll_write_vectored(cx, slices),
+        }
+    }
+
     /// Whether nothing has come on an idle connection since its last message. A look at the readiness that the event
     /// loop noted; a system call only where it noted some.
     #[inline]

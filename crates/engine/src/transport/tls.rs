@@ -78,6 +78,23 @@ impl TlsStream {
         }
     }
 
+    /// Encrypts as much as the session takes, and sends only when it takes no more: for who writes many small pieces in a
+    /// row and calls [`Self::poll_flush`] after the last.
+    pub(crate) fn poll_gather(
+        &self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let session = &mut *self.0.borrow_mut();
+        loop {
+            let count = session.tls.writer().write_vectored(slices)?;
+            if count > 0 || slices.iter().all(|slice| slice.is_empty()) {
+                return Poll::Ready(Ok(count));
+            }
+            ready!(session.poll_flush(cx))?;
+        }
+    }
+
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_flush(cx)
     }

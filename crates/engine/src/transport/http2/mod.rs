@@ -60,9 +60,23 @@ impl Http2Stream {
 
     /// Sends as much as the windows and the stream's buffer take.
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let Both { incoming, outgoing } = &mut *self.0.borrow_mut();
         let Some(slice) = slices.iter().find(|slice| !slice.is_empty()) else { return Poll::Ready(Ok(0)) };
-        let polled = outgoing.poll_write(cx, slice);
+        self.poll_send(cx, slice, Bytes::copy_from_slice)
+    }
+
+    /// The same for bytes that are shared, not copied.
+    pub(crate) fn poll_share(&self, cx: &mut Context<'_>, bytes: &Bytes) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, bytes, |data| bytes.slice_ref(data))
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        owned: impl Fn(&[u8]) -> Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let Both { incoming, outgoing } = &mut *self.0.borrow_mut();
+        let polled = outgoing.poll_write(cx, bytes, owned);
         if let Some((response, method)) = outgoing.take_response() {
             *incoming = Incoming::response(response, method);
         }

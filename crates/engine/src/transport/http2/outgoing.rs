@@ -13,6 +13,10 @@ use wire::http1::{BodyDecoder, HEAD_MAX};
 use wire::http2::{request_from, response_from, trailers_from};
 use wire::{BodyEvent, Method, RequestHead, ResponseHead};
 
+/// A frame with its head of 9 bytes fills one TLS record. It is also less than what every peer takes (RFC 9113 section
+/// 4.2: 16 KiB), so none is cut in two.
+const FRAME: usize = 16 * 1024 - 9;
+
 /// Counts the streams of one connection while they live.
 #[derive(Debug)]
 pub(crate) struct Streams(Rc<Cell<usize>>);
@@ -60,11 +64,16 @@ impl Outgoing {
         Self { peer, head: Vec::new(), state: State::Head, response: None }
     }
 
-    /// Takes bytes of the message: how many that were.
-    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    /// Takes bytes of the message: how many that were. `owned` makes those of a body the codec's own.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        owned: impl Fn(&[u8]) -> Bytes,
+    ) -> Poll<io::Result<usize>> {
         match &mut self.state {
             State::Head => self.poll_head(cx, bytes),
-            State::Body(..) => self.poll_body(cx, bytes),
+            State::Body(..) => self.poll_body(cx, bytes, owned),
             // A message that is over takes no more, and its sender knows no better.
             State::Done => Poll::Ready(Ok(bytes.len())),
         }
@@ -152,7 +161,12 @@ impl Outgoing {
 
     /// Sends what the windows and the stream's buffer take. The last frame is held back until it is known whether it
     /// ends the stream.
-    fn poll_body(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        owned: impl Fn(&[u8]) -> Bytes,
+    ) -> Poll<io::Result<usize>> {
         let State::Body(stream, decoder) = &mut self.state else { return Poll::Ready(Ok(0)) };
         let (mut at, mut held) = (0, None);
         let mut trailers = None;
@@ -164,7 +178,7 @@ impl Outgoing {
                 if let Some(frame) = held.take() {
                     stream.send_data(frame, false).map_err(|error| broken(&error))?;
                 }
-                let room = match poll_room(stream, cx, data.len()) {
+                let room = match poll_room(stream, cx, data.len().min(FRAME)) {
                     Poll::Ready(room) => room?,
                     Poll::Pending => {
                         *decoder = before;
@@ -180,7 +194,7 @@ impl Outgoing {
             at += used;
             match event {
                 BodyEvent::Data(data) => {
-                    held = Some(Bytes::copy_from_slice(data));
+                    held = Some(owned(data));
                     // A chunked body ends with its last chunk, one of known length with its last byte.
                     ended = decoder.is_done();
                 }
