@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Files over HTTPS, Tidegate beside nginx: requests and handshakes per second of the server's CPU time, as ratios.
 
-    benches/https.py DIR [--tidegate BINARY] [--rounds 7] [--seconds 2] [--conns 16] [--key ec|rsa] [--only CASES]
+    benches/https.py DIR [--tidegate BINARY] [--rounds 7] [--seconds 2] [--conns 16] [--streams 8] [--key ec|rsa]
+                     [--only CASES]
 
 DIR takes configurations, certificate, files and logs. Three servers run on CPU 0, one worker each, and only one of them
 is busy at a time: nginx with the study's configuration, nginx with its best one (gzip_static, precompressed), and
-Tidegate with the study's (`tidegate serve --nginx-conf`). The client is on CPU 1: wrk for requests, Python's OpenSSL for
-handshakes. All run in turns, forth and back; ratios are taken within a round. At last the latency of the compressed text
-at 80 % of Tidegate's peak (`steady`): an open loop, counted from the intended start. Prints Markdown.
+Tidegate with the study's (`tidegate serve --nginx-conf`). The client is on CPU 1: wrk for requests, h2load for those by
+HTTP/2 (`h2-`), Python's OpenSSL for handshakes. All run in turns, forth and back; ratios are taken within a round. At last
+the latency of the compressed text at 80 % of Tidegate's peak (`steady`): an open loop, counted from the intended start.
+Prints Markdown.
 
 CPU time is the scheduler's account of all threads of the server (`schedstat`), user and kernel together: what the
 neighbours of a shared machine take is not in it, what they do to caches is.
@@ -35,12 +37,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 PORTS = {'nginx-study': 8543, 'nginx-best': 8544, 'tidegate': 8545}
 TEXT_BYTES, LARGE_BYTES = 53_000, 1 << 20
 GZIP = ['-H', 'Accept-Encoding: gzip']
-# What is measured: path, wrk's options, who Tidegate is held against with the aim.
+# What is measured, by HTTP/1.1 and by HTTP/2: path, wrk's and h2load's options, who Tidegate is held against with the aim.
 REQUESTS = {
     'gzip': ('/text.txt', GZIP, {'nginx-study': 18.0, 'nginx-best': 1.5}),
     'plain': ('/text.txt', [], {'nginx-best': 1.3}),
     'large': ('/large.bin', [], {'nginx-best': 1.2}),
 }
+HTTP2 = {f'h2-{case}': asked for case, asked in REQUESTS.items()}
 HANDSHAKES = {'full': {'nginx-best': 1.0}, 'resumed': {'nginx-best': 1.3}}
 
 
@@ -125,6 +128,15 @@ def requests(server, path, options, conns, seconds):
     return Sample(run.requests, cpu.nanoseconds(), run.per_second, run.p99_ms, run.bad)
 
 
+def streams(server, path, wanted, options, rates):
+    """As many requests as the server answered before in the time, by `rates`; few of them at first."""
+    count = max(int(rates.get(server.name, 0) * options.seconds), options.conns * options.streams)
+    cpu = counting.CpuTime(server.process.pid)
+    run = load.h2load(server.url(path), wanted, options.conns, options.streams, count)
+    rates[server.name] = run.per_second
+    return Sample(run.requests, cpu.nanoseconds(), run.per_second, run.p99_ms, run.bad)
+
+
 def steady(server, tidegate, conns, seconds):
     """Requests per second at 80 % of the peak, and the p99 in milliseconds."""
     rate = int(requests(server, '/text.txt', GZIP, conns, seconds).per_second * 0.8)
@@ -195,11 +207,12 @@ def main():
     parser.add_argument('--rounds', type=int, default=7)
     parser.add_argument('--seconds', type=int, default=2)
     parser.add_argument('--conns', type=int, default=16)
+    parser.add_argument('--streams', type=int, default=8, help='requests under way on a connection, by HTTP/2')
     parser.add_argument('--handshakes', type=int, default=400, help='of one run')
     parser.add_argument('--key', choices=['ec', 'rsa'], default='ec', help="the certificate's: P-256 or RSA 2048")
-    parser.add_argument('--only', default=','.join([*REQUESTS, *HANDSHAKES, 'steady']), help='default: %(default)s')
+    parser.add_argument('--only', default=','.join([*REQUESTS, *HTTP2, *HANDSHAKES, 'steady']), help='default: %(default)s')
     options = parser.parse_args()
-    for tool in ['nginx', 'taskset', 'wrk', 'openssl']:
+    for tool in ['nginx', 'taskset', 'wrk', 'h2load', 'openssl']:
         if not shutil.which(tool):
             sys.exit(f'{tool} is not installed')
     folder = pathlib.Path(options.dir).resolve()
@@ -208,7 +221,8 @@ def main():
     servers = start_all(folder, tidegate)
     os.sched_setaffinity(0, {load.CLIENT_CPU})
     try:
-        print(f'{options.rounds} rounds of {options.seconds} s, {options.conns} connections, {options.key} key, '
+        print(f'{options.rounds} rounds of {options.seconds} s, {options.conns} connections, {options.streams} streams '
+              f'on each by HTTP/2, {options.key} key, '
               f'{connect(servers[-1], context()).cipher()[0]}\n\n| case | server | per CPU second | CPU us each | per second |'
               ' p99 ms | bad | tidegate / it |\n|---|---|---|---|---|---|---|---|')
         cases = options.only.split(',')
@@ -216,6 +230,10 @@ def main():
             if case in REQUESTS:
                 path, wrk_options, aims = REQUESTS[case]
                 run = lambda s: requests(s, path, wrk_options, options.conns, options.seconds)
+            elif case in HTTP2:
+                path, h2load_options, aims = HTTP2[case]
+                rates = {}
+                run = lambda s: streams(s, path, h2load_options, options, rates)
             else:
                 aims = HANDSHAKES[case]
                 run = lambda s: handshakes(s, case == 'resumed', options.handshakes)

@@ -1,4 +1,4 @@
-"""The two clients: wrk for time, and one that sends an exact number of requests for counting."""
+"""The clients: wrk and h2load for time, and one that sends an exact number of requests for counting."""
 import collections
 import dataclasses
 import re
@@ -6,6 +6,7 @@ import selectors
 import socket
 import subprocess
 import sys
+import tempfile
 
 CLIENT_CPU = 1
 MILLISECONDS = {'us': 1e-3, 'ms': 1, 's': 1e3, 'm': 6e4}
@@ -16,8 +17,8 @@ CONNECTION_CLOSE = re.compile(rb'\r\nconnection: *close\r\n', re.IGNORECASE)
 
 
 @dataclasses.dataclass
-class WrkRun:
-    """What wrk reports of one run."""
+class Run:
+    """What wrk or h2load reports of one run."""
     requests: int
     per_second: float
     p99_ms: float
@@ -45,8 +46,27 @@ def wrk_result(process):
     p99, unit = re.search(r'99%\s+([\d.]+)(us|ms|s|m)', output).groups()
     bad = re.findall(r'Non-2xx or 3xx responses: (\d+)', output)
     bad += re.findall(r'(?:connect|read|write|timeout) (\d+)', output)
-    return WrkRun(int(requests.group(1)), float(re.search(r'Requests/sec:\s+([\d.]+)', output).group(1)),
+    return Run(int(requests.group(1)), float(re.search(r'Requests/sec:\s+([\d.]+)', output).group(1)),
                   float(p99) * MILLISECONDS[unit], sum(map(int, bad)))
+
+
+def h2load(url, options, conns, streams, count):
+    """Runs h2load on its CPU: `count` requests by HTTP/2 over `conns` connections, so many of them under way on each.
+
+    It is not told a time: h2load 1.52 doesn't always notice that it is over.
+    """
+    with tempfile.NamedTemporaryFile('r', prefix='h2load-') as log:
+        command = ['taskset', '-c', str(CLIENT_CPU), 'h2load', '-t1', f'-c{conns}', f'-m{streams}', f'-n{count}',
+                   f'--log-file={log.name}', *options, url]
+        output = subprocess.run(command, capture_output=True, text=True).stdout
+        # Start, status and microseconds until the end of the response.
+        answers = [line.split() for line in log]
+    rate = re.search(r'finished in .*, ([\d.]+) req/s', output)
+    if 'Application protocol: h2' not in output or not rate or len(answers) != count:
+        sys.exit(f'h2load failed: {output}')
+    times = sorted(int(time) for _, _, time in answers)
+    bad = sum(status != '200' for _, status, _ in answers)
+    return Run(count, float(rate.group(1)), times[count * 99 // 100] / 1e3, bad)
 
 
 class ExactClient:

@@ -34,7 +34,7 @@ REQUESTS_MIN = 2000
 @dataclasses.dataclass
 class Sample:
     """One wrk run against one gateway; counts are per request."""
-    run: load.WrkRun
+    run: load.Run
     cpu_ns: float
     user: float | None = None
     kernel: float | None = None
