@@ -80,11 +80,13 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
     taken.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// A program of the machine, also where Debian puts daemons, which an ordinary user's PATH lacks.
+/// A program of the machine, also where Debian puts daemons, which an ordinary user's PATH lacks, and Go what it builds.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let daemons = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(daemons).map(|folder| folder.join(name)).find(|path| path.is_file())
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
+    let folders = std::env::split_paths(&path).chain(daemons).chain(home);
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// The gateway's binary of the same build as the test; built where it is missing.

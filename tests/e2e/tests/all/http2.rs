@@ -1,7 +1,7 @@
 //! HTTP/2 with clients, asked for by curl and by a client that misbehaves.
 
 use bytes::Bytes;
-use e2e::{Gateway, Http2Client, Pattern, Upstream, asynchronously, eventually, program};
+use e2e::{Gateway, Http2Client, Pattern, Upstream, asynchronously, eventually};
 use h2::Reason;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What curl writes: status, version and length.
-fn curl(args: &[&str], url: &str, out: &Path) -> String {
+pub(crate) fn curl(args: &[&str], url: &str, out: &Path) -> String {
     let mut command = Command::new("curl");
     command.args(["-sk", "--max-time", "30", "-w", "%{http_code} %{http_version} %{size_download}", "-o"]);
     let output = command.arg(out).args(args).arg(url).output().unwrap();
@@ -18,7 +18,7 @@ fn curl(args: &[&str], url: &str, out: &Path) -> String {
 }
 
 /// Gives the gateway a certificate for `name`.
-fn certify(gateway: &Gateway, name: &str) {
+pub(crate) fn certify(gateway: &Gateway, name: &str) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([name.to_owned()]).unwrap();
     let ssl = json!({ "snis": [name], "cert": cert.pem(), "key": signing_key.serialize_pem() });
     gateway.put("ssls/1", &ssl);
@@ -146,7 +146,7 @@ fn a_stream_that_is_taken_back_ends_alone() {
 }
 
 #[test]
-fn heads_without_end_are_refused_and_counted() {
+fn long_heads_are_refused() {
     let upstream = Upstream::hello();
     let gateway = Gateway::start();
     gateway.route_all(&upstream.address());
@@ -160,21 +160,6 @@ fn heads_without_end_are_refused_and_counted() {
         let fields: Vec<(&str, &str)> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let (response, _) = client.begin("GET", "/", &fields, true).await;
         assert_eq!(response.await.unwrap().status(), 431);
-    });
-    // CONTINUATION without end (CVE-2024-24549 and others): HEADERS that don't end, and then more and more.
-    let mut peer = gateway.connect();
-    peer.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
-    peer.send(b"\0\0\x01\x01\0\0\0\0\x01\x82");
-    let mut flood = Vec::new();
-    for _ in 0..64 {
-        flood.extend_from_slice(b"\0\x40\0\x09\0\0\0\0\x01");
-        // A literal field without indexing, over and over: name "a", value of 100 bytes.
-        let field = [&b"\0\x01a\x64"[..], &[b'b'; 100]].concat();
-        flood.extend(field.iter().cycle().take(0x4000));
-    }
-    let _ = peer.try_send(&flood);
-    eventually("the flood is refused", || {
-        gateway.metrics().contains("apisix_http2_connections_refused_total{reason=").then_some(())
     });
     assert_eq!(gateway.get("/").status(), 200);
 }
@@ -207,26 +192,4 @@ fn a_drain_lets_streams_end_and_says_goodbye() {
         assert!((&mut client.ended).await.unwrap().is_ok());
     });
     assert!(gateway.process().wait().success());
-}
-
-#[test]
-fn the_conformance_suite_passes() {
-    let Some(h2spec) = program("h2spec") else {
-        eprintln!("skipped: h2spec is not there (go install github.com/summerwind/h2spec/cmd/h2spec@latest)");
-        return;
-    };
-    let upstream = Upstream::hello();
-    let gateway = Gateway::start();
-    gateway.route_all(&upstream.address());
-    certify(&gateway, "localhost");
-    let (out, url) = (gateway.dir().join("out"), format!("https://localhost:{}/", gateway.tls_port));
-    eventually("the certificate is in use", || {
-        (curl(&["--connect-to", "::127.0.0.1:"], &url, &out) == "200 2 5").then_some(())
-    });
-    // Over TLS: without it, a preface that is none gets an answer of HTTP/1.1, which the suite doesn't understand.
-    let port = gateway.tls_port.to_string();
-    let arguments = ["-t", "-k", "-h", "localhost", "-p", &port, "-o", "5"];
-    let output = Command::new(h2spec).args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains(" 0 failed"), "{said}");
 }
