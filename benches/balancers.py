@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-ALGORITHMS = ['roundrobin', 'chash', 'ewma', 'least_conn']
+ALGORITHMS = ['roundrobin', 'chash', 'ewma', 'least_conn', 'p2c']
 INSTRUCTIONS_MAX = 300
 
 

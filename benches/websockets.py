@@ -5,8 +5,9 @@
 
 Starts the gateway with the route that it needs in a folder of its own, and a server that answers each upgrade and sends
 each message back. Clients come from several addresses of 127.0.0.0/8, and nodes are several ports, so that neither runs
-out; this process needs two open files a connection (`ulimit -n`). Prints Markdown; fails where a connection was lost or
-the growth is above 10 KB a connection.
+out; this process and the gateway need two open files a connection each (`ulimit -Hn`). Where fewer are granted,
+`--conns 9900` say, the last column tells what 10,000 come to. Prints Markdown; fails where a connection was lost, the
+growth is above 10 KB a connection, or 10,000 of them come to more than 100 MB.
 """
 import argparse
 import asyncio
@@ -22,6 +23,8 @@ import urllib.request
 
 CONNECTIONS_PER_ADDRESS = 5000
 BYTES_MAX = 10_000
+TOLD_CONNECTIONS = 10_000
+RESIDENT_MAX = 100e6
 SETTLE_SECONDS = 2
 ASK = (b'GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n'
        b'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n')
@@ -116,9 +119,12 @@ async def measure(options, folder):
         # All of them are still of use.
         for reader, writer in held:
             await exchange(reader, writer)
-        print('| WebSocket connections | RSS before, MB | RSS with, MB | bytes a connection |\n|---|---|---|---|')
-        print(f'| {len(held):,} | {before / 1e6:.1f} | {after / 1e6:.1f} | {(after - before) / options.conns:.0f} |')
-        return (after - before) / options.conns
+        each = (after - before) / options.conns
+        told = before + TOLD_CONNECTIONS * each
+        print(f'| WebSocket connections | RSS before, MB | RSS with, MB | bytes a connection | MB with {TOLD_CONNECTIONS:,} |')
+        print('|---|---|---|---|---|')
+        print(f'| {len(held):,} | {before / 1e6:.1f} | {after / 1e6:.1f} | {each:.0f} | {told / 1e6:.1f} |')
+        return each, told
     finally:
         gateway.kill()
         gateway.wait()
@@ -132,12 +138,15 @@ def main():
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard < 2 * options.conns + 100:
-        sys.exit(f'{options.conns} connections need more open files than the {hard} granted: raise `ulimit -Hn`')
+        sys.exit(f'{options.conns} connections need more open files than the {hard} granted: raise `ulimit -Hn`, or ask for '
+                 f'fewer with `--conns`')
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory(prefix='websockets-') as folder:
-        each = asyncio.run(measure(options, pathlib.Path(folder)))
+        each, told = asyncio.run(measure(options, pathlib.Path(folder)))
     if each > BYTES_MAX:
         sys.exit(f'more than {BYTES_MAX} bytes a connection')
+    if told > RESIDENT_MAX:
+        sys.exit(f'more than {RESIDENT_MAX / 1e6:.0f} MB with {TOLD_CONNECTIONS:,} connections')
 
 
 if __name__ == '__main__':

@@ -17,11 +17,13 @@ pub enum Algorithm {
     Ewma,
     /// The node with the fewest requests in flight for its weight.
     LeastConn,
+    /// The one with the fewer requests in flight for its weight, of two nodes taken at random; ours.
+    P2c,
 }
 
 impl Algorithm {
-    /// All of them, in the order in which APISIX documents them.
-    pub const ALL: [Self; 4] = [Self::RoundRobin, Self::Chash, Self::Ewma, Self::LeastConn];
+    /// All of them, in the order in which APISIX documents them, ours last.
+    pub const ALL: [Self; 5] = [Self::RoundRobin, Self::Chash, Self::Ewma, Self::LeastConn, Self::P2c];
 
     /// As written in configurations.
     #[must_use]
@@ -31,6 +33,7 @@ impl Algorithm {
             Self::Chash => "chash",
             Self::Ewma => "ewma",
             Self::LeastConn => "least_conn",
+            Self::P2c => "p2c",
         }
     }
 }
@@ -65,7 +68,7 @@ mod tests {
         for name in ["", "RoundRobin", "round_robin", "priority", "least_conn "] {
             let error = name.parse::<Algorithm>().unwrap_err();
             assert_eq!(error.path, "/type");
-            assert!(error.message.ends_with("roundrobin, chash, ewma, least_conn"), "{error}");
+            assert!(error.message.ends_with("roundrobin, chash, ewma, least_conn, p2c"), "{error}");
         }
     }
 }

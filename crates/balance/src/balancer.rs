@@ -66,7 +66,7 @@ impl Balancer {
     }
 
     /// Takes over what `old` knows of the nodes that stay, `former` as [`Balancer::former`] says: their latencies (`ewma`)
-    /// or requests in flight (`least_conn`). Nothing where the algorithm is another.
+    /// or requests in flight (`least_conn`, `p2c`). Nothing where the algorithm is another.
     ///
     /// A request that was picked by `old` is then finished here, under the index that [`Balancer::index_of`] gives.
     pub fn inherit(&mut self, old: &Self, former: &[Option<usize>]) {
@@ -160,16 +160,16 @@ mod tests {
 
     #[test]
     fn weight_zero_takes_none_unless_all_have_it() {
-        use Algorithm::{Chash, Ewma, LeastConn, RoundRobin};
+        use Algorithm::{Chash, Ewma, LeastConn, P2c, RoundRobin};
         /// Who is to take the cases, the nodes as (weight, priority), the nodes that may be picked.
         type Case = (&'static [Algorithm], &'static [(u32, i32)], &'static [usize]);
         let cases: &[Case] = &[
             (&Algorithm::ALL, &[], &[]),
             (&Algorithm::ALL, &[(0, 0)], &[0]),
             (&Algorithm::ALL, &[(3, 0), (0, 0), (1, 0)], &[0, 2]),
-            (&[RoundRobin, Ewma, LeastConn], &[(0, 0), (0, 0)], &[0, 1]),
+            (&[RoundRobin, Ewma, LeastConn, P2c], &[(0, 0), (0, 0)], &[0, 1]),
             (&[Chash], &[(0, 0), (0, 0)], &[]),
-            (&[RoundRobin, Ewma, LeastConn], &[(0, 1), (1, 0)], &[0, 1]),
+            (&[RoundRobin, Ewma, LeastConn, P2c], &[(0, 1), (1, 0)], &[0, 1]),
             (&[Chash], &[(0, 1), (1, 0)], &[1]),
         ];
         for (algorithms, nodes, expected) in cases {

@@ -4,6 +4,7 @@
 //! difference: a request that failed is not counted. APISIX counts the last try of a request whatever became of it, so
 //! that a node which refuses connections at once looks like the quickest.
 
+use crate::pair::pair;
 use crate::pick::{Open, Outcome};
 use crate::random::Random;
 
@@ -16,10 +17,6 @@ const FADE_1_MS: [f64; 256] = powers(0.999_900_004_999_833_3);
 
 /// The same after 0, 256, 512 ... ms, by e^-0.0256 each, up to [`FORGET_MS`].
 const FADE_256_MS: [f64; FORGET_MS as usize / 256 + 1] = powers(0.974_724_901_601_793_4);
-
-/// How many pairs are drawn before the open members are counted. With half of the members closed three pairs in four
-/// are drawn in vain: eight draws leave one pick in ten that counts.
-const DRAWS: u32 = 8;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Ewma {
@@ -67,31 +64,8 @@ impl Ewma {
 
     #[inline(never)] // Its registers and stack would be saved on the path of round robin too.
     pub(crate) fn pick(&mut self, open: &Open<'_>) -> Option<usize> {
-        for _ in 0..DRAWS {
-            let (a, b) = self.draw(open.members());
-            if open.has(a) && open.has(b) {
-                return Some(self.quicker(a, b, open.now_ms()));
-            }
-        }
-        self.pick_counted(open)
-    }
-
-    /// As [`Self::pick`], with pairs drawn among the open members alone.
-    #[cold]
-    fn pick_counted(&mut self, open: &Open<'_>) -> Option<usize> {
-        let count = open.iter().count();
-        let (a, b) = match count {
-            0 | 1 => return open.iter().next(),
-            _ => self.draw(count),
-        };
-        Some(self.quicker(open.iter().nth(a)?, open.iter().nth(b)?, open.now_ms()))
-    }
-
-    /// Two different numbers below `count`, which is 2 or more, in random order.
-    fn draw(&mut self, count: usize) -> (usize, usize) {
-        let a = self.random.below(count);
-        let b = self.random.below(count.saturating_sub(1));
-        (a, if b >= a { b + 1 } else { b })
+        let (a, b) = pair(&mut self.random, open)?;
+        Some(self.quicker(a, b, open.now_ms()))
     }
 
     fn quicker(&self, a: usize, b: usize, now_ms: u64) -> usize {
@@ -190,20 +164,5 @@ mod tests {
         balancer.finished(0, ms(50), 0);
         balancer.finished(0, Outcome { latency: Duration::ZERO, failed: true }, 5_000);
         assert!((balancer.average(0).seconds - 0.05).abs() < 1e-12);
-    }
-
-    #[test]
-    fn open_members_are_drawn_evenly_however_many_are_closed() {
-        for closed in [0_usize, 1, 5, 8, 9] {
-            let mut balancer = ewma(10);
-            let tried: Vec<usize> = (0..closed).collect();
-            let mut counts = [0_u32; 10];
-            for _ in 0..10_000 {
-                counts[testing::open(10, &tried, |open| balancer.pick(open)).unwrap()] += 1;
-            }
-            assert!(counts[..closed].iter().all(|&n| n == 0));
-            let expected = 10_000 / (10 - closed as u32);
-            assert!(counts[closed..].iter().all(|&n| n.abs_diff(expected) < 200), "{counts:?}");
-        }
     }
 }

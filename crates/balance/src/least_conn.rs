@@ -6,6 +6,7 @@
 //! and is looked past. Between equals the one that has waited longest is picked, so that they take turns also where there
 //! is never more than one request in flight; on APISIX's heap one of them stays at the top.
 
+use crate::load::Load;
 use crate::pick::Open;
 
 #[derive(Debug, Clone)]
@@ -33,25 +34,11 @@ struct Player(u64);
 /// Fills a group up, and loses to everybody.
 const VACANT: Player = Player(u64::MAX);
 
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    /// 1 / weight.
-    share: f32,
-    in_flight: u32,
-}
-
-impl Load {
-    fn score(&self) -> f32 {
-        (1.0 + self.in_flight as f32) * self.share
-    }
-}
-
 impl LeastConn {
     /// There is a weight at least. Where all are 0 the members count alike; APISIX divides by 0 then and sends
     /// everything to one of them.
     pub(crate) fn new(weights: &[u32]) -> Self {
-        let loads: Box<[_]> =
-            weights.iter().map(|&weight| Load { share: 1.0 / weight.max(1) as f32, in_flight: 0 }).collect();
+        let loads: Box<[_]> = weights.iter().map(|&weight| Load::new(weight)).collect();
         let places = loads.len().next_power_of_two();
         let first = if places.ilog2().is_multiple_of(2) { places } else { 2 * places };
         let groups = vec![[VACANT; 4]; (first + loads.len()).div_ceil(4)].into();

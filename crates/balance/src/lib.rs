@@ -1,4 +1,4 @@
-//! Which node of an upstream takes a request: APISIX's four algorithms and its priority tiers; what is thought of a
+//! Which node of an upstream takes a request: APISIX's four algorithms and one of ours, and its priority tiers; what is thought of a
 //! node's health, and which nodes stand out by their failures.
 //!
 //! Nothing here does I/O or reads a clock: the caller passes the time, the keys and what may not be picked. A
@@ -11,8 +11,11 @@ mod crc32;
 mod ewma;
 pub mod health;
 mod least_conn;
+mod load;
 mod node;
 pub mod outlier;
+mod p2c;
+mod pair;
 mod pick;
 mod random;
 mod retry_budget;

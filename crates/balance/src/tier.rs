@@ -9,6 +9,7 @@ use crate::chash::Chash;
 use crate::ewma::Ewma;
 use crate::least_conn::LeastConn;
 use crate::node::Node;
+use crate::p2c::P2c;
 use crate::pick::{Open, Outcome, Pick};
 use crate::random::Random;
 use crate::roundrobin::RoundRobin;
@@ -29,6 +30,7 @@ enum Strategy {
     Chash(Chash),
     Ewma(Ewma),
     LeastConn(LeastConn),
+    P2c(P2c),
 }
 
 impl Tier {
@@ -73,6 +75,7 @@ impl Tier {
         let strategy = match algorithm {
             // Counted even when alone: requests in flight must be known when a second node joins.
             Algorithm::LeastConn => Strategy::LeastConn(LeastConn::new(&weights)),
+            Algorithm::P2c => Strategy::P2c(P2c::new(&weights, random.split())),
             _ if members.len() == 1 => Strategy::Lone,
             Algorithm::RoundRobin => Strategy::RoundRobin(RoundRobin::new(&weights, random)),
             Algorithm::Chash => {
@@ -90,6 +93,7 @@ impl Tier {
             Strategy::RoundRobin(balancer) => balancer.restart(random),
             Strategy::Ewma(balancer) => balancer.restart(random.split()),
             Strategy::LeastConn(balancer) => balancer.restart(),
+            Strategy::P2c(balancer) => balancer.restart(random.split()),
         }
     }
 
@@ -103,6 +107,7 @@ impl Tier {
             Strategy::Chash(balancer) => balancer.pick(&open),
             Strategy::Ewma(balancer) => balancer.pick(&open),
             Strategy::LeastConn(balancer) => balancer.pick(&open),
+            Strategy::P2c(balancer) => balancer.pick(&open),
         };
         member.map(|member| self.nodes[member] as usize)
     }
@@ -113,6 +118,7 @@ impl Tier {
             Strategy::Lone | Strategy::RoundRobin(_) | Strategy::Chash(_) => {}
             Strategy::Ewma(balancer) => balancer.finished(member, outcome, now_ms),
             Strategy::LeastConn(balancer) => balancer.finished(member),
+            Strategy::P2c(balancer) => balancer.finished(member),
         }
     }
 
@@ -123,6 +129,7 @@ impl Tier {
             (Strategy::LeastConn(new), Strategy::LeastConn(old)) => {
                 new.set_in_flight(to, old.in_flight(from));
             }
+            (Strategy::P2c(new), Strategy::P2c(old)) => new.set_in_flight(to, old.in_flight(from)),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::proxy_protocol::Version;
 
 /// The engine's settings.
 #[derive(Debug, Clone)]
@@ -82,8 +83,8 @@ pub enum Serves {
     Http,
     /// TCP sessions of stream routes.
     Tcp {
-        /// Whether their upstreams are told of the client by a PROXY protocol header.
-        proxy_protocol_to_upstream: bool,
+        /// The PROXY protocol header by which their upstreams are told of the client; `None`: they aren't.
+        proxy_protocol_to_upstream: Option<Version>,
     },
     /// UDP sessions of stream routes.
     Udp,

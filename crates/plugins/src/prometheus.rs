@@ -23,7 +23,8 @@
 //!   `apisix_metric_series_overflow_total`.
 //! - There are no shared dictionaries and so no `apisix_shared_dict_` metrics. Those of language models and of caches
 //!   for them come with these features.
-//! - Sessions of stream routes are counted when they end, their bytes too; there is no `stream_active_connections`.
+//! - The bytes of a session of a stream route are counted when it ends. `stream_active_connections` is there without
+//!   this plugin.
 //! - `extra_labels` and `expire` of `plugin_attr.prometheus.metrics` are not read.
 
 use model::ConfigError;

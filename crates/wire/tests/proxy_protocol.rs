@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
-use wire::proxy_protocol::{Ends, HEADER_MAX, Header};
+use wire::proxy_protocol::{Ends, HEADER_MAX, Header, Version};
 
 fn ends() -> impl Strategy<Value = Ends> {
     let four = (any::<[u8; 4]>(), any::<[u8; 4]>()).prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b)));
@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_again_and_not_before_it_is_complete(ends in ends(), second in any::<bool>()) {
         let mut bytes = Vec::new();
-        if second { ends.write_v2(&mut bytes) } else { ends.write_v1(&mut bytes) }
+        ends.write(if second { Version::V2 } else { Version::V1 }, &mut bytes);
         let length = bytes.len();
         for end in 0..length {
             prop_assert_eq!(Header::parse(&bytes[..end]), Ok(None), "{} of {}", end, length);

@@ -34,6 +34,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, socket: TcpStream, listen: Listen,
     timer.arm(worker.clock.deadline_ms(PREREAD_TIMEOUT));
     let Some(mut stream) = begin(&worker, socket, listen, &mut client, timer).await else { return };
     open.is(State::Writing);
+    let _open = worker.context.metrics.open_stream(&worker.token, &listen.address.to_string());
     let config = worker.config();
     let mut session = Session::new(&client, Transport::Tcp, listen.address, &config.gateway, &worker.token);
     let snapshot = worker.snapshot();
@@ -153,8 +154,8 @@ impl Job<'_> {
     /// The header that tells the upstream who the client is, where it is to be told.
     fn preface(&self, client: &Client) -> Vec<u8> {
         let mut preface = Vec::new();
-        if self.listen.serves == (Serves::Tcp { proxy_protocol_to_upstream: true }) {
-            Ends { source: client.addr, destination: client.local }.write_v1(&mut preface);
+        if let Serves::Tcp { proxy_protocol_to_upstream: Some(version) } = self.listen.serves {
+            Ends { source: client.addr, destination: client.local }.write(version, &mut preface);
         }
         preface
     }

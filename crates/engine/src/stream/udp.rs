@@ -145,6 +145,7 @@ impl Line {
 async fn begin(worker: Rc<Worker>, port: Rc<Port>, line: Rc<Line>, peer: SocketAddr) {
     let open = Open::new(&worker);
     open.is(State::Writing);
+    let _open = worker.context.metrics.open_stream(&worker.token, &port.address.to_string());
     let registration = worker.timers.register();
     attach(&registration.timer).await;
     let client = Client::new(peer, port.local(peer), worker.next_serial());

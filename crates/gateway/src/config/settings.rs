@@ -11,6 +11,7 @@ use super::centre::{Provider, Role};
 use super::data_encryption::DataEncryption;
 use ipnet::IpNet;
 use observe::error_log::Level;
+use wire::proxy_protocol::Version;
 
 /// The settings of one run.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -115,8 +116,9 @@ pub struct StreamListen {
     pub tls: bool,
     /// `proxy_protocol`, else `proxy_protocol.enable_tcp_pp`: whether connections begin with a header.
     pub proxy_protocol: bool,
-    /// `proxy_protocol_to_upstream`, else `proxy_protocol.enable_tcp_pp_to_upstream`: whether upstreams get one.
-    pub proxy_protocol_to_upstream: bool,
+    /// `proxy_protocol_to_upstream`, else `proxy_protocol.enable_tcp_pp_to_upstream`: the header that
+    /// upstreams get, if any.
+    pub proxy_protocol_to_upstream: Option<Version>,
 }
 
 /// `apisix.*`, the data plane's part.

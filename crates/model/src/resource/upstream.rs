@@ -15,7 +15,7 @@ pub struct Upstream {
     /// The nodes; written as a list, or as a map from `host:port` to weight.
     #[serde(default, deserialize_with = "nodes")]
     pub nodes: Vec<Node>,
-    /// The algorithm: `roundrobin` (default), `chash`, `ewma`, `least_conn`.
+    /// The algorithm: `roundrobin` (default), `chash`, `ewma`, `least_conn`, `p2c` (ours).
     #[serde(rename = "type", default = "roundrobin")]
     pub algorithm: String,
     /// How many further nodes are tried after a failure; the number of nodes less one where absent.

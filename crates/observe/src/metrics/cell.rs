@@ -31,6 +31,11 @@ impl Counter {
         bump(&self.0, by);
     }
 
+    /// Takes back what this cell was given: what is counted so is a gauge.
+    pub(super) fn take(&self, by: u64) {
+        bump(&self.0, by.wrapping_neg());
+    }
+
     pub(super) fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

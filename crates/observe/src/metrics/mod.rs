@@ -15,7 +15,7 @@ use stdx::WorkerToken;
 pub use connections::{ConnectionTotals, Connections, State};
 pub use http::{DisabledLabels, HttpLabels, HttpSample};
 pub use name::{Kind, Metric};
-pub use streams::StreamSample;
+pub use streams::{OpenStream, StreamSample};
 
 /// APISIX's `default_buckets`: upper bounds of the latency histogram, in milliseconds.
 pub const BUCKETS_MS: [f64; 15] = [
@@ -96,6 +96,12 @@ impl Metrics {
         self.http.record(worker, labels, disabled, sample);
     }
 
+    /// Counts a session of streams among those that go on, on the address that is listened on.
+    #[must_use]
+    pub fn open_stream(&self, worker: &WorkerToken, listen_addr: &str) -> OpenStream {
+        self.streams.open(worker, listen_addr)
+    }
+
     /// Counts a session of a stream route that is over.
     pub fn record_stream(&self, worker: &WorkerToken, sample: &StreamSample<'_>) {
         self.streams.record(worker, sample);
@@ -138,6 +144,7 @@ impl Metrics {
             Metric::PluginObservedTotal => text.counters(&self.observed),
             Metric::Http2ConnectionsRefusedTotal => text.counters(&self.http2_refused),
             Metric::HttpStatus => text.counters(&self.http.status),
+            Metric::StreamActiveConnections => text.counters(&self.streams.active),
             Metric::StreamBandwidth => text.counters(&self.streams.bandwidth),
             Metric::StreamConnectionTotal => text.counters(&self.streams.connections),
             Metric::StreamStatus => text.counters(&self.streams.status),
@@ -193,7 +200,7 @@ impl Metrics {
         }
     }
 
-    fn overflowed(&self) -> [(Metric, u64); 8] {
+    fn overflowed(&self) -> [(Metric, u64); 9] {
         let http = &self.http;
         [
             (Metric::Bandwidth, http.bandwidth.overflowed()),
@@ -201,6 +208,7 @@ impl Metrics {
             (Metric::HttpLatency, http.latency.overflowed()),
             (Metric::HttpStatus, http.status.overflowed()),
             (Metric::PluginObservedTotal, self.observed.overflowed()),
+            (Metric::StreamActiveConnections, self.streams.active.overflowed()),
             (Metric::StreamBandwidth, self.streams.bandwidth.overflowed()),
             (Metric::StreamConnectionTotal, self.streams.connections.overflowed()),
             (Metric::StreamStatus, self.streams.status.overflowed()),

@@ -30,6 +30,8 @@ pub enum Metric {
     NodeInfo,
     /// Ours: what plugins that are only observed would have answered.
     PluginObservedTotal,
+    /// Sessions that go on.
+    StreamActiveConnections,
     /// Bytes of sessions.
     StreamBandwidth,
     /// Sessions of stream routes since the start.
@@ -53,7 +55,7 @@ pub enum Kind {
 
 impl Metric {
     /// All metrics, by name.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Bandwidth,
         Self::ConfigValuesSkipped,
         Self::EtcdModifyIndexes,
@@ -67,6 +69,7 @@ impl Metric {
         Self::NginxMetricErrorsTotal,
         Self::NodeInfo,
         Self::PluginObservedTotal,
+        Self::StreamActiveConnections,
         Self::StreamBandwidth,
         Self::StreamConnectionTotal,
         Self::StreamStatus,
@@ -90,6 +93,7 @@ impl Metric {
             Self::NginxMetricErrorsTotal => "nginx_metric_errors_total",
             Self::NodeInfo => "node_info",
             Self::PluginObservedTotal => "plugin_observed_total",
+            Self::StreamActiveConnections => "stream_active_connections",
             Self::StreamBandwidth => "stream_bandwidth",
             Self::StreamConnectionTotal => "stream_connection_total",
             Self::StreamStatus => "stream_status",
@@ -136,6 +140,7 @@ impl Metric {
             Self::NginxMetricErrorsTotal => "Label sets that got no series of their own",
             Self::NodeInfo => "The gateway's host name and version",
             Self::PluginObservedTotal => "Answers that plugins in mode observe would have given",
+            Self::StreamActiveConnections => "Sessions that go on, by listening address",
             Self::StreamBandwidth => "Bytes of sessions by listening address, direction and side",
             Self::StreamConnectionTotal => "Sessions of each stream route since the gateway started",
             Self::StreamStatus => "Sessions by how they ended",
@@ -176,6 +181,7 @@ impl Metric {
             Self::MetricSeriesOverflowTotal => &["metric"],
             Self::NodeInfo => &["hostname", "version"],
             Self::PluginObservedTotal => &["code", "plugin", "route"],
+            Self::StreamActiveConnections => &["listen_addr"],
             Self::StreamBandwidth => &["listen_addr", "type", "side"],
             Self::StreamConnectionTotal => &["route"],
             Self::StreamStatus => &["code", "listen_addr", "node"],

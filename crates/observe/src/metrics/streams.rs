@@ -1,8 +1,9 @@
-//! Sessions of stream routes. Counted at their end, under a lock: they are few beside requests.
+//! Sessions of stream routes. Counted as they begin and end, under a lock: they are few beside requests.
 
 use super::cell::Counter;
 use super::family::Family;
 use super::{Metric, MetricsConfig};
+use std::sync::Arc;
 use stdx::WorkerToken;
 
 /// A session that is over.
@@ -20,7 +21,18 @@ pub struct StreamSample<'a> {
     pub bytes: [(&'static str, &'static str, u64); 4],
 }
 
+/// A session that goes on, counted as long as this is there; dropped by the worker that opened it.
+#[derive(Debug)]
+pub struct OpenStream(Arc<Counter>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.take(1);
+    }
+}
+
 pub(super) struct StreamMetrics {
+    pub(super) active: Family<Counter>,
     pub(super) connections: Family<Counter>,
     pub(super) status: Family<Counter>,
     pub(super) bandwidth: Family<Counter>,
@@ -30,10 +42,17 @@ impl StreamMetrics {
     pub(super) fn new(config: &MetricsConfig) -> Self {
         let family = |metric| Family::new(metric, config.series_max);
         Self {
+            active: family(Metric::StreamActiveConnections),
             connections: family(Metric::StreamConnectionTotal),
             status: family(Metric::StreamStatus),
             bandwidth: family(Metric::StreamBandwidth),
         }
+    }
+
+    pub(super) fn open(&self, worker: &WorkerToken, listen_addr: &str) -> OpenStream {
+        let cell = self.active.cell(worker, &[listen_addr], Counter::default);
+        cell.add(1);
+        OpenStream(cell)
     }
 
     pub(super) fn record(&self, worker: &WorkerToken, sample: &StreamSample<'_>) {

@@ -22,6 +22,15 @@ pub struct Ends {
     pub destination: SocketAddr,
 }
 
+/// How a header is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// As a line of text.
+    V1,
+    /// In binary.
+    V2,
+}
+
 /// A header that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
@@ -69,14 +78,12 @@ impl Header {
 }
 
 impl Ends {
-    /// Appends a header of version 1, which is text.
-    pub fn write_v1(&self, out: &mut Vec<u8>) {
-        v1::write(&self.of_one_family(), out);
-    }
-
-    /// Appends a header of version 2, which is binary.
-    pub fn write_v2(&self, out: &mut Vec<u8>) {
-        v2::write(&self.of_one_family(), out);
+    /// Appends a header.
+    pub fn write(&self, version: Version, out: &mut Vec<u8>) {
+        match version {
+            Version::V1 => v1::write(&self.of_one_family(), out),
+            Version::V2 => v2::write(&self.of_one_family(), out),
+        }
     }
 
     /// The same ends, an IPv4 address beside an IPv6 one mapped into IPv6.
@@ -103,7 +110,7 @@ mod tests {
             destination: "[2001:db8::1]:443".parse().unwrap(),
         };
         let mut text = Vec::new();
-        ends.write_v1(&mut text);
+        ends.write(Version::V1, &mut text);
         assert_eq!(text, b"PROXY TCP6 ::ffff:192.0.2.1 2001:db8::1 1000 443\r\n");
     }
 }

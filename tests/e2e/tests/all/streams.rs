@@ -193,7 +193,7 @@ const HEADER_1: &[u8] = b"PROXY TCP4 192.0.2.7 192.0.2.8 1000 2000\r\n";
 
 #[test]
 fn proxies_tell_of_their_clients_and_so_do_we() {
-    let [tcp, plain, http] = free_ports::<3>();
+    let [tcp, plain, second, http] = free_ports::<4>();
     let heard: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
     let record = Arc::clone(&heard);
     let upstream = Upstream::serve(move |mut peer, _| {
@@ -205,6 +205,7 @@ fn proxies_tell_of_their_clients_and_so_do_we() {
     let ports = json!([
         { "addr": loopback(tcp), "proxy_protocol": true, "proxy_protocol_to_upstream": true },
         { "addr": loopback(plain), "proxy_protocol_to_upstream": true },
+        { "addr": loopback(second), "proxy_protocol": true, "proxy_protocol_to_upstream": "v2" },
     ]);
     let gateway = gateway(
         &ports,
@@ -243,6 +244,10 @@ fn proxies_tell_of_their_clients_and_so_do_we() {
     assert_eq!(talk(tcp, &[&HEADER_2[..7], &HEADER_2[7..20], &HEADER_2[20..], b"hello!"]), expected);
     let own = talk(plain, &[b"hello!"]);
     assert!(own.starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 "), "{own:?}");
+    // Of version 2, from 192.0.2.7:1000 to where the gateway took the connection.
+    let told =
+        [&HEADER_2[..20], &[127, 0, 0, 1], &HEADER_2[24..26], &second.to_be_bytes(), b"hello!"].concat();
+    assert_eq!(talk(second, &[HEADER_1, b"hello!"]), told);
     let mut hostile = Peer::connect(tcp);
     hostile.send(b"hello!");
     assert!(hostile.is_closed(), "there has to be a header");
@@ -326,7 +331,13 @@ fn sessions_are_logged_and_counted() {
     let mut peer = session(port, "one");
     peer.send("four");
     assert_eq!(peer.bytes(4), b"four");
+    let active = |count: u32| {
+        let line = format!("apisix_stream_active_connections{{listen_addr=\"{}\"}} {count}", loopback(port));
+        gateway.metrics().lines().any(|found| found == line).then_some(())
+    };
+    eventually("one session goes on", || active(1));
     drop(peer);
+    eventually("it has ended", || active(0));
     let path = gateway.data_dir().join("logs/access_stream.log");
     eventually("the log is written", || {
         let text = std::fs::read_to_string(&path).ok()?;

@@ -43,7 +43,7 @@ fn ask(gateway: &Gateway) {
 #[test]
 fn a_slow_node_gets_less_where_the_balancer_looks() {
     for (algorithm, share_min, share_max) in
-        [("roundrobin", 0.45, 0.55), ("least_conn", 0.0, 0.25), ("ewma", 0.0, 0.25)]
+        [("roundrobin", 0.45, 0.55), ("least_conn", 0.0, 0.25), ("ewma", 0.0, 0.25), ("p2c", 0.0, 0.25)]
     {
         let gateway = Gateway::start();
         let ((quick, _), (slow, slow_served)) =

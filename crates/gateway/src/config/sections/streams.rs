@@ -7,6 +7,7 @@ use super::node_listening::Addresses;
 use crate::config::read::{Field, Section};
 use crate::config::settings::{Listen, ProxyProtocol, StreamListen, Streams};
 use crate::config::yaml::Value;
+use wire::proxy_protocol::Version;
 
 /// Ports of one range. Each is a socket per worker, so a larger range is a mistake more often than a wish.
 const RANGE_MAX: u16 = 1024;
@@ -40,7 +41,7 @@ pub(super) fn streams<'a>(
         address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         tls: false,
         proxy_protocol: own.bool("enable_tcp_pp", false),
-        proxy_protocol_to_upstream: own.bool("enable_tcp_pp_to_upstream", false),
+        proxy_protocol_to_upstream: header(&own, "enable_tcp_pp_to_upstream", None),
     };
     let mut streams = Streams {
         real_ip_from: nginx
@@ -102,8 +103,11 @@ fn tcp(field: &Field<'_>, default: StreamListen) -> Option<Vec<StreamListen>> {
         let listen = StreamListen {
             tls: item.bool("tls", false),
             proxy_protocol: item.bool("proxy_protocol", default.proxy_protocol),
-            proxy_protocol_to_upstream: item
-                .bool("proxy_protocol_to_upstream", default.proxy_protocol_to_upstream),
+            proxy_protocol_to_upstream: header(
+                &item,
+                "proxy_protocol_to_upstream",
+                default.proxy_protocol_to_upstream,
+            ),
             ..default
         };
         (addresses(&address)?, listen)
@@ -111,6 +115,17 @@ fn tcp(field: &Field<'_>, default: StreamListen) -> Option<Vec<StreamListen>> {
         (addresses(field)?, default)
     };
     Some(addresses.into_iter().map(|address| StreamListen { address, ..listen }).collect())
+}
+
+/// The header that upstreams get: as in APISIX `true` is version 1; the versions' names are ours.
+fn header(section: &Section<'_>, key: &str, default: Option<Version>) -> Option<Version> {
+    let Some(field) = section.field(key) else { return default };
+    match field.value() {
+        Value::Text(text) | Value::Filled(text) if text.starts_with('v') => {
+            field.choice(&[("v1", Version::V1), ("v2", Version::V2)])
+        }
+        _ => field.bool().unwrap_or(false).then_some(Version::V1),
+    }
 }
 
 /// The addresses that a port, an address with one, or one with a range of ports stands for. A port alone is one of all
@@ -156,7 +171,8 @@ mod tests {
         let flags = |on: bool, flag: &str| if on { format!(" {flag}") } else { String::new() };
         let tcp = settings.streams.tcp.iter().map(|listen| {
             let (tls, proxy) = (flags(listen.tls, "tls"), flags(listen.proxy_protocol, "in"));
-            format!("{}{tls}{proxy}{}", listen.address, flags(listen.proxy_protocol_to_upstream, "out"))
+            let out = listen.proxy_protocol_to_upstream.map(|version| format!(" out {version:?}"));
+            format!("{}{tls}{proxy}{}", listen.address, out.unwrap_or_default())
         });
         (tcp.collect(), settings.streams.udp.iter().map(ToString::to_string).collect())
     }
@@ -165,7 +181,7 @@ mod tests {
     fn ports_of_streams_are_written_in_many_ways() {
         let text = "apisix:\n  proxy_mode: http&stream\n  proxy_protocol: {enable_tcp_pp: true}\n  stream_proxy:\n    \
                     tcp: [9100, '127.0.0.1:9101', '2000-2001', {addr: '[::1]:9103', tls: true, proxy_protocol: false},\n      \
-                    {addr: 9104, proxy_protocol_to_upstream: true}]\n    udp: [9200, '127.0.0.1:9300-9301']\n";
+                    {addr: 9104, proxy_protocol_to_upstream: true}, {addr: 9105, proxy_protocol_to_upstream: v2}]\n    udp: [9200, '127.0.0.1:9300-9301']\n";
         let (tcp, udp) = shown(&settings(text));
         let expected = [
             "0.0.0.0:9100 in",
@@ -173,7 +189,8 @@ mod tests {
             "0.0.0.0:2000 in",
             "0.0.0.0:2001 in",
             "[::1]:9103 tls",
-            "0.0.0.0:9104 in out",
+            "0.0.0.0:9104 in out V1",
+            "0.0.0.0:9105 in out V2",
         ];
         assert_eq!(tcp, expected);
         assert_eq!(udp, ["0.0.0.0:9200", "127.0.0.1:9300", "127.0.0.1:9301"]);
@@ -199,6 +216,11 @@ mod tests {
             ("{tcp: [{tls: true}]}", "apisix.stream_proxy.tcp[0]", 24),
             ("{tcp: [{addr: 1-9999}]}", "apisix.stream_proxy.tcp[0].addr", 31),
             ("{tcp: ['9-8']}", "apisix.stream_proxy.tcp[0]", 24),
+            (
+                "{tcp: [{addr: 1, proxy_protocol_to_upstream: v3}]}",
+                "apisix.stream_proxy.tcp[0].proxy_protocol_to_upstream",
+                62,
+            ),
             ("{tcp: [91000]}", "apisix.stream_proxy.tcp[0]", 24),
             ("{udp: [9200, 9200]}", "apisix.stream_proxy.udp[1]", 30),
         ] {
