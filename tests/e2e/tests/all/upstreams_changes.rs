@@ -99,11 +99,35 @@ fn moody() -> (Upstream, Arc<AtomicBool>) {
     (upstream, sick)
 }
 
+/// A node that switches to another protocol and gives back every four bytes.
+fn echo() -> Upstream {
+    Upstream::serve(|mut peer, _| {
+        peer.request().unwrap();
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+        loop {
+            let word = peer.bytes(4);
+            peer.send(word);
+        }
+    })
+}
+
+fn tunnel(gateway: &Gateway) -> Peer {
+    let mut client = gateway.connect();
+    client.send("GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(client.head().status(), 101);
+    client
+}
+
+fn use_tunnel(tunnel: &mut Peer) {
+    tunnel.send("ping");
+    assert_eq!(tunnel.bytes(4), b"ping");
+}
+
 #[test]
 fn nothing_fails_while_everything_changes() {
     let dns = Dns::start();
     let (steady, named) = (Upstream::hello(), Upstream::hello());
-    let (moody, sick) = moody();
+    let ((moody, sick), echo) = (moody(), echo());
     dns.set("n.test", &["127.0.0.1"], 1);
     let mut gateway = Gateway::with(json!({
         "apisix": { "dns_resolver": [dns.address()] }, "nginx_config": { "worker_processes": 2 },
@@ -119,7 +143,10 @@ fn nothing_fails_while_everything_changes() {
     };
     gateway.put("upstreams/1", &upstream(&nodes, &more(2)));
     gateway.put("routes/1", &json!({ "uri": "/*", "upstream_id": "1" }));
+    let chat = upstream(&[echo.address()], &json!({}));
+    gateway.put("routes/2", &json!({ "uri": "/chat", "enable_websocket": true, "upstream": chat }));
     assert_eq!(gateway.get("/").status(), 200);
+    let mut tunnels: Vec<Peer> = (0..50).map(|_| tunnel(&gateway)).collect();
     let traffic = [(); 4].map(|()| Traffic::start(gateway.port, "/"));
     for round in 0..4 {
         sick.store(round % 2 == 0, Ordering::Release);
@@ -132,28 +159,19 @@ fn nothing_fails_while_everything_changes() {
         while begin.elapsed() < Duration::from_millis(1200) {
             assert_eq!(gateway.get("/").status(), 200);
         }
+        tunnels.iter_mut().for_each(use_tunnel);
     }
     traffic.into_iter().for_each(Traffic::all_succeeded);
 }
 
 #[test]
 fn tunnels_outlive_a_change_of_nodes() {
-    let echo = Upstream::serve(|mut peer, _| {
-        peer.request().unwrap();
-        peer.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
-        loop {
-            let word = peer.bytes(4);
-            peer.send(word);
-        }
-    });
+    let echo = echo();
     let gateway = Gateway::start();
     gateway.route_with(&echo.address(), &json!({}), &json!({ "enable_websocket": true }));
-    let mut client: Peer = gateway.connect();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    assert_eq!(client.head().status(), 101);
+    let mut tunnel = tunnel(&gateway);
     let other = Upstream::hello();
     gateway.route_all(&other.address());
     eventually("the route has changed", || (gateway.get("/").text() == "hello").then_some(()));
-    client.send("ping");
-    assert_eq!(client.bytes(4), b"ping");
+    use_tunnel(&mut tunnel);
 }
