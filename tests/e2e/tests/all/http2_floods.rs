@@ -179,3 +179,32 @@ fn heads_that_unpack_to_much_more() {
     let bomb = frame(HEADERS, END_STREAM | END_HEADERS, 1, &[REQUEST, &field, &[0xbe; 12_000]].concat());
     withstands(|attacker| attacker.send(&[bomb]), &[]);
 }
+
+/// CVE-2019-9517: much is asked for, all windows are open, and nothing is read. What waits is bounded by streams and
+/// buffers: 100 of each with 168 KiB, 17 MB.
+#[test]
+fn answers_that_nobody_reads() {
+    let mut gateway = gateway();
+    let large = std::fs::File::create(gateway.dir().join("root/large")).unwrap();
+    large.set_len(64 << 20).unwrap();
+    let port = gateway.port;
+    let memory = |gateway: &mut Gateway| gateway.process().memory_kb("VmRSS");
+    asynchronously(async {
+        let mut other = Http2Client::connect(port).await;
+        assert_eq!(other.get("/file").await.0, 200);
+        let before = memory(&mut gateway);
+        let mut attacker = Attacker::connect(&gateway, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+        attacker.send(&[frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0, 0])]);
+        let path = b"\x82\x86\x04\x06/large\x41\x01a";
+        for stream in streams(100) {
+            attacker.send(&[frame(HEADERS, END_STREAM | END_HEADERS, stream, path)]);
+        }
+        for _ in 0..200 {
+            assert_eq!(other.get("/file").await.0, 200);
+        }
+        let grown = memory(&mut gateway).saturating_sub(before);
+        assert!(grown < 32_000, "{grown} kB more");
+        drop(attacker);
+        assert_eq!(other.get("/file").await.0, 200);
+    });
+}
