@@ -45,6 +45,22 @@ impl CompiledPlugin {
         }
     }
 
+    /// A plugin without a hook: it stands in its place, and never runs.
+    pub(crate) fn idle(def: &'static PluginDef) -> Self {
+        Self {
+            def,
+            meta: None,
+            body_need: BodyNeed::default(),
+            rewrite: None,
+            access: None,
+            before_proxy: None,
+            response: None,
+            log: None,
+            preread: None,
+            stream_log: None,
+        }
+    }
+
     /// What its conditions and its `_meta.filter` ask about the request's body.
     #[must_use]
     pub fn body_need(&self) -> BodyNeed {

@@ -235,7 +235,7 @@ impl Registry {
         errors
     }
 
-    /// Compiles one plugin of a `plugins` object.
+    /// Compiles one plugin of a `plugins` object. One that is switched off may be of any configuration.
     ///
     /// # Errors
     /// Every mistake; paths start at the `plugins` object.
@@ -247,12 +247,7 @@ impl Registry {
         parent: Parent<'_>,
     ) -> Result<CompiledPlugin, Vec<ConfigError>> {
         let Some(entry) = self.entries.get(name) else { return Err(unknown(name)) };
-        let mut config =
-            accept(&entry.validator, config).map_err(|errors| refuse(name, errors, failed(name)))?;
-        let meta = Meta::compile(&config).map_err(|errors| refuse(name, errors, |error| error))?;
-        if let Some(object) = config.as_object_mut() {
-            object.remove("_meta");
-        }
+        let meta = Meta::compile(config).map_err(|errors| refuse(name, errors, |error| error))?;
         let cx = CompileContext {
             shared: &self.shared,
             metadata: ingredients.metadata,
@@ -261,8 +256,17 @@ impl Registry {
             parent,
             compile_upstream: self.compile_upstream,
         };
-        let mut compiled = (entry.def.compile)(entry.def, config, &cx)
-            .map_err(|errors| refuse(name, errors, failed(name)))?;
+        let compiled = accept(&entry.validator, config).and_then(|mut config| {
+            if let Some(object) = config.as_object_mut() {
+                object.remove("_meta");
+            }
+            (entry.def.compile)(entry.def, config, &cx)
+        });
+        let mut compiled = match compiled {
+            // It never runs, and what it lacks here may be there on another node.
+            Err(_) if meta.as_ref().is_some_and(|meta| meta.disable) => CompiledPlugin::idle(entry.def),
+            compiled => compiled.map_err(|errors| refuse(name, errors, failed(name)))?,
+        };
         compiled.meta = meta.map(Arc::new);
         Ok(compiled)
     }
