@@ -67,7 +67,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let mount = mount(&settings, admin.as_ref(), control.handle());
     let metrics = Arc::clone(&parts.metrics);
     let api = settings.control.map(|_| Arc::new(parts.control_api(&plan, &settings)));
-    let file = parts.centre.file.clone();
+    let (file, memory) = (parts.centre.file.clone(), parts.centre.memory.clone());
     let mut running = Running {
         started,
         settings,
@@ -79,6 +79,8 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
         seed: seed(),
         rebuilds,
         file,
+        memory,
+        published: Arc::clone(&parts.published),
     };
     let bound = Bound::new(running.engine_config())?;
     let (stop, stopped) = watch::channel(());

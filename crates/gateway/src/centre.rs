@@ -37,6 +37,8 @@ pub struct Centre {
     pub etcd: Option<Etcd>,
     /// The file, where it is one.
     pub file: Option<Arc<File>>,
+    /// What the command line gives, where it gives the configuration.
+    pub memory: Option<Arc<Embedded>>,
     /// The document, where it is put through the Admin API.
     pub standalone: Option<Arc<Standalone>>,
     cached: Option<Arc<Cached>>,
@@ -50,7 +52,8 @@ impl Centre {
     /// there to go on with. A cluster that is away does not.
     pub fn open(settings: &Settings, launch: &Launch, control: &Handle) -> anyhow::Result<Self> {
         if let Some(given) = &launch.given {
-            return Ok(Self::plain(control.block_on(given.store())?));
+            let memory = control.block_on(given.store())?;
+            return Ok(Self { memory: Some(Arc::clone(&memory)), ..Self::plain(memory) });
         }
         let data_dir = &launch.data_dir;
         match &settings.provider {
@@ -92,7 +95,7 @@ impl Centre {
 
     fn plain(store: Arc<dyn Store>) -> Self {
         let followed = Arc::clone(&store);
-        Self { store, followed, etcd: None, file: None, standalone: None, cached: None }
+        Self { store, followed, etcd: None, file: None, memory: None, standalone: None, cached: None }
     }
 
     fn cached(store: Arc<dyn Store>, cached: Cached) -> Self {

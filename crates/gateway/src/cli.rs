@@ -28,7 +28,7 @@ pub enum Command {
     /// End the running gateway when its requests are answered
     Quit(CommonArgs),
     /// Make the running gateway read its configuration again
-    Reload(CommonArgs),
+    Reload(ReloadArgs),
     /// Check the configuration
     Test(CommonArgs),
     /// Serve a folder, or what an nginx configuration says
@@ -66,6 +66,17 @@ pub struct CommonArgs {
     /// Where the store, the logs, the generated key and the pid file live
     #[arg(long, value_name = "DIR", default_value = "./tidegate-data", env = "TIDEGATE_DATA_DIR")]
     pub data_dir: PathBuf,
+}
+
+/// What reloading takes.
+#[derive(Debug, Clone, Args)]
+pub struct ReloadArgs {
+    /// As every subcommand.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Check this nginx configuration first: what the running `tidegate serve --nginx-conf` reads
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub nginx_conf: Option<PathBuf>,
 }
 
 /// What explaining takes.

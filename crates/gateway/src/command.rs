@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -13,13 +14,13 @@ use clap::CommandFactory;
 use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, StartArgs};
+use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs};
 use crate::config::{Loaded, Reach, Report, Settings};
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
 use crate::serve::args::ServeArgs;
-use crate::{admin_key, boot, daemon, declarative, explain, import, limits, lint, quickstart, serve};
+use crate::{admin_key, boot, daemon, declarative, explain, import, limits, lint, quickstart};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -59,11 +60,17 @@ fn start(mode: Mode, args: &StartArgs) -> anyhow::Result<()> {
     begin(Launch::new(mode, args)?, args.daemon)
 }
 
-/// Serves what the command line says. Whatever the run leaves on the disk goes with it.
+/// Serves what the command line says. What the run leaves on the disk goes with it, unless it is told where to.
 fn serve(args: &ServeArgs) -> anyhow::Result<()> {
-    let home = tempfile::Builder::new().prefix("tidegate-serve-").tempdir();
-    let home = home.context("no temporary folder can be had")?;
-    begin(Launch::given(serve::given(args)?, home.path()), false)
+    let temporary = tempfile::Builder::new().prefix("tidegate-serve-").tempdir();
+    let temporary = temporary.context("no temporary folder can be had")?;
+    let home = match &args.data_dir {
+        Some(folder) => std::path::absolute(folder)?,
+        None => temporary.path().to_owned(),
+    };
+    let launch = Launch::serve(Arc::new(args.clone()), &home)?;
+    launch.given.iter().flat_map(|given| &given.refused).for_each(complain);
+    begin(launch, false)
 }
 
 fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
@@ -164,9 +171,14 @@ fn quit(args: &CommonArgs) -> anyhow::Result<()> {
 }
 
 /// The configuration is checked here, where the operator sees what is wrong with it, and read again by the process.
-fn reload(args: &CommonArgs) -> anyhow::Result<()> {
-    let pid = running(&launch::data_dir(args)?)?;
-    checked(launch::load(launch::config_file(args).as_deref(), Reach::Anyone), false)?;
+fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
+    let pid = running(&launch::data_dir(&args.common)?)?;
+    match &args.nginx_conf {
+        Some(file) => import::translate(file).map(drop)?,
+        None => {
+            checked(launch::load(launch::config_file(&args.common).as_deref(), Reach::Anyone), false)?;
+        }
+    }
     send(pid, Signal::HUP)?;
     say(format_args!("process {pid} reads its configuration again; its error log tells what changed"))
 }

@@ -3,9 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use admin::Resource;
+use import::Note;
+use plugin::Registry;
 use serde_json::{Map, Value};
 use store::file::Document;
-use store::{Embedded, EmbeddedConfig, Store};
+use store::{Embedded, EmbeddedConfig};
 
 use crate::config::{self, Loaded, Report, Settings};
 
@@ -20,6 +23,8 @@ pub struct Given {
     pub resources: Map<String, Value>,
     /// What is served, for the line that is printed when it is.
     pub serves: String,
+    /// Directives that it goes without.
+    pub refused: Vec<Note>,
 }
 
 impl Given {
@@ -40,14 +45,36 @@ impl Given {
     ///
     /// # Errors
     /// A resource that no store takes.
-    pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+    pub async fn store(&self) -> anyhow::Result<Arc<Embedded>> {
+        let memory = Embedded::in_memory(EmbeddedConfig::new(&self.origin))?;
+        self.fill(&memory).await?;
+        Ok(Arc::new(memory))
+    }
+
+    /// Makes the resources all that `memory` holds. Answers the revision that has them.
+    ///
+    /// # Errors
+    /// A resource that no store takes.
+    pub async fn fill(&self, memory: &Embedded) -> anyhow::Result<u64> {
         let document = Document::of_value(self.resources.clone());
         for mistake in &document.warnings {
             tracing::error!("{}: {}", self.origin, mistake.message);
         }
-        let memory = Embedded::in_memory(EmbeddedConfig::new(&self.origin))?;
-        memory.replace(document.entries, None).await?;
-        Ok(Arc::new(memory))
+        Ok(memory.replace(document.entries, None).await?)
+    }
+
+    /// The mistakes of the resources, as the Admin API would find them.
+    pub async fn faults(&self, registry: Arc<Registry>) -> Vec<String> {
+        let entries = Document::of_value(self.resources.clone()).entries;
+        let resources: Vec<Resource> = entries
+            .into_iter()
+            .filter_map(|(key, value)| Some(Resource { key, fields: serde_json::from_slice(&value).ok()? }))
+            .collect();
+        let faults = admin::check_whole(registry, &resources).await.into_iter().filter(|fault| fault.refused);
+        let named = faults.map(|fault| {
+            format!("{}: {}{}: {}", self.origin, resources[fault.index].key, fault.path, fault.message)
+        });
+        named.collect()
     }
 
     /// What is printed once it is served: the addresses to open.
@@ -80,9 +107,16 @@ fn url(scheme: &str, address: SocketAddr) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use store::Store;
 
     fn given(config: Value) -> Given {
-        Given { origin: "here".into(), config, resources: Map::new(), serves: "files".into() }
+        Given {
+            origin: "here".into(),
+            config,
+            resources: Map::new(),
+            serves: "files".into(),
+            refused: Vec::new(),
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ const VERDICTS: [Verdict; 4] = [Verdict::Taken, Verdict::Equivalent, Verdict::Ig
 pub fn execute(from: &Source) -> anyhow::Result<()> {
     let Source::Nginx(args) = from;
     let translation = translate(&args.file)?;
-    let refused = args.strict && translation.has_refusals();
+    let refused = args.strict && translation.refusals().next().is_some();
     // Before a word is said of success.
     let written = match &args.out {
         Some(folder) if !refused => write(&translation, folder, args)?,
@@ -67,13 +67,6 @@ pub fn execute(from: &Source) -> anyhow::Result<()> {
 /// A mistake of its language, or a file that can't be read.
 pub fn translate(file: &Path) -> anyhow::Result<Translation> {
     Ok(import::nginx::translate(file)?)
-}
-
-/// Says on stderr what is refused, for commands that go on all the same.
-pub fn complain_of_refusals(translation: &Translation) {
-    for note in translation.notes.iter().filter(|note| note.verdict == Verdict::Refused) {
-        let _ = writeln!(io::stderr(), "{note}");
-    }
 }
 
 fn as_text(translation: &Translation, written: &[PathBuf]) -> String {

@@ -8,7 +8,8 @@ use anyhow::Context;
 use crate::cli::{CommonArgs, StartArgs};
 use crate::config::{self, Loaded, Reach, Report};
 use crate::given::Given;
-use crate::quickstart;
+use crate::serve::args::ServeArgs;
+use crate::{quickstart, serve};
 
 /// The form of the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Launch {
     pub detached: bool,
     /// The configuration, where the command line gives all of it.
     pub given: Option<Arc<Given>>,
+    /// The command line that gives it.
+    pub serve: Option<Arc<ServeArgs>>,
 }
 
 impl Launch {
@@ -46,18 +49,34 @@ impl Launch {
             workers: args.worker_processes.map(usize::from),
             detached: args.detached,
             given: None,
+            serve: None,
         })
     }
 
-    /// A start with a configuration that the command line gives.
-    pub fn given(given: Given, data_dir: &Path) -> Self {
-        Self {
+    /// A start with the configuration that the command line gives.
+    ///
+    /// # Errors
+    /// Where a file that it names can't be used.
+    pub fn serve(args: Arc<ServeArgs>, data_dir: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
             mode: Mode::Normal,
             config: None,
             data_dir: data_dir.to_owned(),
             workers: None,
             detached: false,
-            given: Some(Arc::new(given)),
+            given: Some(Arc::new(serve::given(&args)?)),
+            serve: Some(args),
+        })
+    }
+
+    /// The same start with what its files say now.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub fn again(&self) -> anyhow::Result<Self> {
+        match &self.serve {
+            Some(args) => Self::serve(Arc::clone(args), &self.data_dir),
+            None => Ok(self.clone()),
         }
     }
 

@@ -14,7 +14,7 @@ use admin::{Control, CurrentAdmin};
 use anyhow::Context as _;
 use engine::{Engine, EngineConfig, Mount, Ports};
 use observe::{ErrorLog, Metrics};
-use snapshot::Rebuild;
+use snapshot::{Published, Rebuild};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -52,10 +52,15 @@ pub struct Running {
     pub rebuilds: mpsc::Sender<Rebuild>,
     /// The standalone file, where there is one.
     pub file: Option<Arc<store::File>>,
+    /// The resources that the command line gives, where it does.
+    pub memory: Option<Arc<store::Embedded>>,
+    /// What workers go by.
+    pub published: Arc<Published>,
 }
 
 /// Settings that nothing can refuse any more.
 struct Prepared {
+    launch: Launch,
     settings: Settings,
     plan: Plan,
     ports: Ports,
@@ -78,7 +83,7 @@ impl Running {
     /// # Errors
     /// When the configuration is refused; nothing has changed then.
     pub async fn reload(&mut self, engine: &mut Engine) -> anyhow::Result<()> {
-        let (prepared, waiting) = match self.prepare(engine) {
+        let (prepared, waiting) = match Box::pin(self.prepare(engine)).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 tracing::error!("{error:#}");
@@ -103,8 +108,9 @@ impl Running {
     }
 
     /// Everything that can fail: the new settings, what they come to, and the changes that wait for a restart.
-    fn prepare(&self, engine: &Engine) -> anyhow::Result<(Prepared, Vec<&'static str>)> {
+    async fn prepare(&self, engine: &Engine) -> anyhow::Result<(Prepared, Vec<&'static str>)> {
         let Started { launch, read, .. } = &self.started;
+        let launch = launch.again()?;
         let loaded = launch.settings().map_err(|report| {
             report.entries().for_each(|entry| tracing::error!("{entry}"));
             anyhow::anyhow!("the configuration has {} mistakes", report.errors())
@@ -116,23 +122,33 @@ impl Running {
             tracing::warn!("an Admin API key was made; it is in {}", generated.path.display());
         }
         centre::lay_over(&mut settings, self.file.as_deref());
-        let plan = Plan::make(&settings, launch, Some(&self.plan))?;
+        let plan = Plan::make(&settings, &launch, Some(&self.plan))?;
+        if let Some(given) = &launch.given {
+            let faults = given.faults(Arc::clone(&plan.registry)).await;
+            faults.iter().for_each(|fault| tracing::error!("{fault}"));
+            anyhow::ensure!(faults.is_empty(), "the configuration has {} mistakes", faults.len());
+            given.refused.iter().for_each(|note| tracing::warn!("{note}"));
+        }
         let ports = engine.take_ports(&assemble::listen(&settings))?;
-        Ok((Prepared { settings, plan, ports }, waiting))
+        Ok((Prepared { launch, settings, plan, ports }, waiting))
     }
 
     async fn apply(&mut self, engine: &mut Engine, prepared: Prepared) {
-        let Prepared { settings, plan, ports } = prepared;
+        let Prepared { launch, settings, plan, ports } = prepared;
         let rebuild = !plan.builds_like(&self.plan);
         // Dropped at the end, when no worker writes to a log of it any more.
         let before = std::mem::replace(&mut self.plan, plan);
         self.settings = settings;
+        self.started.launch = launch;
         self.started.error_log.set_level(self.settings.logs.level);
         self.metrics.set_prefix(&self.settings.metrics.prefix);
         if let (_, Some(warning)) = limits::raise_open_files(self.settings.process.open_files) {
             tracing::warn!("{warning}");
         }
         if rebuild && let Err(error) = self.rebuild().await {
+            tracing::error!("{error:#}");
+        }
+        if let Err(error) = self.take_given().await {
             tracing::error!("{error:#}");
         }
         // After the snapshot: what the Admin API accepts, the workers know.
@@ -146,6 +162,15 @@ impl Running {
         engine.reconfigure(self.engine_config(), ports).await;
         // Closing a log waits for its last lines.
         let _ = tokio::task::spawn_blocking(move || drop(before)).await;
+    }
+
+    /// Puts the resources that the command line gives in the place of those before.
+    async fn take_given(&self) -> anyhow::Result<()> {
+        let (Some(memory), Some(given)) = (&self.memory, &self.started.launch.given) else { return Ok(()) };
+        let revision = given.fill(memory).await?;
+        let mut applied = self.published.applied();
+        applied.wait_for(|applied| *applied >= revision).await.context("the snapshot's builder has ended")?;
+        Ok(())
     }
 
     /// Has every route compiled anew and published at once.

@@ -46,10 +46,9 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// Whether something was refused.
-    #[must_use]
-    pub fn has_refusals(&self) -> bool {
-        self.notes.iter().any(|note| note.verdict == Verdict::Refused)
+    /// What was refused.
+    pub fn refusals(&self) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(|note| note.verdict == Verdict::Refused)
     }
 }
 

@@ -51,10 +51,11 @@ pub struct ServeArgs {
     /// Write an access log to this file; /dev/stdout shows requests as they come
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
-    /// Open the Admin API here; changes last as long as the process
+    /// Open the Admin API here; changes last until the next reload
     #[arg(long, value_name = "[IP:]PORT", value_parser = parse_address)]
     pub admin: Option<SocketAddr>,
-    /// Where a certificate that was made is kept [default: tidegate in the user's data folder]
+    /// Where the pid file, the logs and a certificate that was made are kept; `tidegate reload` and `stop` find the
+    /// process by it [default: a temporary folder; tidegate in the user's data folder for a certificate]
     #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
 }

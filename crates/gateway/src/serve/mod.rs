@@ -45,10 +45,17 @@ pub fn given(args: &ServeArgs) -> anyhow::Result<Given> {
 
 fn nginx(file: &Path) -> anyhow::Result<Given> {
     let translation = import::translate(file)?;
-    import::complain_of_refusals(&translation);
+    let refused: Vec<_> = translation.refusals().cloned().collect();
+    // Other directives are done without; nginx doesn't start where these can't be used.
+    if let Some(note) = refused.iter().find(|note| {
+        note.directive.starts_with("ssl_certificate") || note.directive.starts_with("ssl_client_certificate")
+    }) {
+        bail!("{note}");
+    }
     let Value::Object(resources) = translation.resources else { bail!("{} serves nothing", file.display()) };
     let origin = file.display().to_string();
-    Ok(Given { serves: format!("what {origin} says"), origin, config: translation.config, resources })
+    let serves = format!("what {origin} says");
+    Ok(Given { origin, config: translation.config, resources, serves, refused })
 }
 
 fn folder(args: &ServeArgs, folder: &Path) -> anyhow::Result<Given> {
@@ -73,7 +80,8 @@ fn folder(args: &ServeArgs, folder: &Path) -> anyhow::Result<Given> {
         }
     }
     let config = json!({ "apisix": apisix, "nginx_config": { "http": { "enable_access_log": false } } });
-    Ok(Given { origin: "the command line".into(), config, resources, serves: root.display().to_string() })
+    let (origin, serves) = ("the command line".to_owned(), root.display().to_string());
+    Ok(Given { origin, config, resources, serves, refused: Vec::new() })
 }
 
 fn listen(address: SocketAddr) -> Value {

@@ -199,3 +199,65 @@ fn what_was_imported_starts() {
         assert!(packed.contains("\nContent-Encoding: gzip"), "{packed}");
     });
 }
+
+#[test]
+fn a_changed_nginx_configuration_is_read_again_and_a_broken_one_is_not() {
+    let home = tempfile::tempdir().unwrap();
+    site(&home);
+    fs::create_dir(home.path().join("other")).unwrap();
+    fs::write(home.path().join("other/index.html"), "<p>other</p>").unwrap();
+    let [port, second] = free_ports::<2>();
+    let write = |server: &str| {
+        let text = format!("events {{ }}\nhttp {{\n  server {{ {server} }}\n}}\n");
+        fs::write(home.path().join("nginx.conf"), text).unwrap();
+    };
+    let reload = || {
+        let words = ["reload", "--data-dir", "data", "--nginx-conf", "nginx.conf"];
+        tidegate(home.path(), &words).output().unwrap()
+    };
+    let said = || fs::read_to_string(home.path().join("said")).unwrap();
+    let page = |port: u16| curl(&[&format!("http://127.0.0.1:{port}/")]);
+    let root = |name: &str| home.path().join(name).display().to_string();
+    let first = format!("listen 127.0.0.1:{port}; root {}; perl_set $a b;", root("site"));
+    write(&first);
+    let process = serving(&home, port, &["--nginx-conf", "nginx.conf", "--data-dir", "data", "-w", "1"]);
+    assert!(page(port).ends_with("<p>home</p>"));
+
+    write(&format!("listen 127.0.0.1:{port}; listen 127.0.0.1:{second}; root {};", root("other")));
+    let output = reload();
+    assert!(output.status.success(), "{output:?}");
+    eventually("the other folder is served", || page(port).ends_with("<p>other</p>").then_some(()));
+    eventually("on the new port too", || TcpStream::connect(("127.0.0.1", second)).ok());
+    assert!(page(second).ends_with("<p>other</p>"));
+
+    // The command sees a mistake before the process does, which is told all the same.
+    for (server, place) in [
+        (format!("{first} index index.html"), "nginx.conf:3:"),
+        (format!("{first} include gone.conf;"), "nginx.conf:3:"),
+        (
+            format!(
+                "{first} listen 127.0.0.1:{second} ssl; ssl_certificate no.crt; ssl_certificate_key no.key;"
+            ),
+            "nginx.conf:3:",
+        ),
+    ] {
+        write(&server);
+        let before = said().matches("is refused, nothing changes").count();
+        process.signal(rustix::process::Signal::HUP);
+        eventually("it is refused", || {
+            (said().matches("is refused, nothing changes").count() > before).then_some(())
+        });
+        assert!(said().lines().rev().take(4).any(|line| line.contains(place)), "{server}: {}", said());
+        assert!(page(port).ends_with("<p>other</p>"), "{server}");
+    }
+    write("index");
+    let output = reload();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nginx.conf:3:"), "{output:?}");
+
+    write(&first);
+    assert!(reload().status.success());
+    eventually("all is as it was", || page(port).ends_with("<p>home</p>").then_some(()));
+    let stopped = tidegate(home.path(), &["stop", "--data-dir", "data"]).output().unwrap();
+    assert!(stopped.status.success(), "{stopped:?}");
+}
