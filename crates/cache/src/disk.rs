@@ -1,12 +1,13 @@
 //! A zone's folder, and the threads that read and write it: no worker ever waits for a disk.
 
 use crate::fetch::locked;
-use crate::file::{self, About};
+use crate::file::{self, About, Stamp};
 use crate::{Entry, Message};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -29,7 +30,13 @@ pub(crate) struct Disk {
     /// How many characters of a file's name, from its end, name each folder above it: nginx's `levels`.
     levels: Vec<usize>,
     jobs: SyncSender<Job>,
+    /// Writes begun: two of the same entry at one time are two files until each is whole.
+    writes: AtomicU64,
 }
+
+/// Which state of an entry's file has been found sound: what was checked once need not be read again to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Proof(Mutex<Option<Stamp>>);
 
 impl Disk {
     /// The folder at `root`, made where there is none.
@@ -50,7 +57,7 @@ impl Disk {
             let waiting = Arc::clone(&waiting);
             std::thread::Builder::new().name(format!("cache-{number}")).spawn(move || work(&waiting))?;
         }
-        Ok(Self { root: root.to_owned(), levels: levels.to_vec(), jobs })
+        Ok(Self { root: root.to_owned(), levels: levels.to_vec(), jobs, writes: AtomicU64::new(0) })
     }
 
     /// Does something on a thread of the zone, if one gets to it in time; whether it will.
@@ -58,26 +65,37 @@ impl Disk {
         self.jobs.try_send(Box::new(job)).is_ok()
     }
 
-    /// Writes an entry: a reader finds the old file or the whole new one. How long it is.
-    pub(crate) fn write(&self, key: &[u8], entry: &Entry, message: &Message) -> io::Result<u64> {
+    /// Writes an entry: a reader finds the old file or the whole new one. How long it is, and that it is sound.
+    pub(crate) fn write(&self, key: &[u8], entry: &Entry, message: &Message) -> io::Result<(u64, Proof)> {
         let name = file::name(key, entry);
-        let bytes = file::encode(&About { key: key.to_vec(), entry: entry.clone() }, message)?;
-        let unfinished = self.root.join(format!("{UNFINISHED}{}-{name}", std::process::id()));
+        let about = About { key: key.to_vec(), entry: entry.clone() };
+        let number = self.writes.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.root.join(format!("{UNFINISHED}{}-{number}", std::process::id()));
         let path = self.path(&name);
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let written = fs::write(&unfinished, &bytes).and_then(|()| fs::rename(&unfinished, &path));
+        let write = || {
+            let mut file = File::create(&unfinished)?;
+            file::write(&mut file, &about, message)?;
+            fs::rename(&unfinished, &path)?;
+            Stamp::of(&file)
+        };
+        let written = write();
         if written.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
-        written.map(|()| bytes.len() as u64)
+        written.map(|stamp| (stamp.length(), Proof(Mutex::new(Some(stamp)))))
     }
 
-    /// Reads an entry's message; `None` where its file is gone, damaged or another's.
-    pub(crate) fn read(&self, key: &[u8], entry: &Entry) -> Option<Message> {
-        let path = self.path(&file::name(key, entry));
-        let (about, message) = file::decode(&fs::read(&path).ok()?)?;
+    /// Reads an entry's message; `None` where its file is gone, damaged or another's. A file that is not as it was when
+    /// it was written or last checked is checked whole.
+    pub(crate) fn read(&self, key: &[u8], entry: &Entry, proof: &Proof) -> Option<Message> {
+        let file = File::open(self.path(&file::name(key, entry))).ok()?;
+        let stamp = Stamp::of(&file).ok()?;
+        let known = *locked(&proof.0);
+        let (about, message) = file::read(file, stamp, known == Some(stamp))?;
+        *locked(&proof.0) = Some(stamp);
         (about.key == key && about.entry == *entry).then_some(message)
     }
 

@@ -3,7 +3,8 @@
 use crate::{Directives, Terms};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use wire::{RequestView, ResponseHead};
+use stdx::Segment;
+use wire::ResponseHead;
 
 /// Responses that are kept of one key, for requests that differ in fields that `Vary` names: APISIX's bound.
 pub const VARIANTS_MAX: usize = 64;
@@ -30,12 +31,12 @@ pub struct Entry {
 }
 
 /// A response's bytes. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Message {
     /// Status line, fields and empty line, as HTTP/1.1 has them.
     pub head: Arc<[u8]>,
     /// The body.
-    pub body: Arc<[u8]>,
+    pub body: Segment,
 }
 
 /// What may be done with an entry.
@@ -128,31 +129,11 @@ impl Entry {
     pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
     }
-
-    /// Whether the client has it already: its `If-None-Match` names it, or, without one, its `If-Modified-Since` its
-    /// date (RFC 9110 section 13.2.2).
-    #[must_use]
-    pub fn is_known_to(&self, request: RequestView<'_>) -> bool {
-        match request.header(b"if-none-match") {
-            Some(tags) => self.etag.as_ref().is_some_and(|own| {
-                let bare = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
-                tags == b"*"
-                    || tags.split(|byte| *byte == b',').any(|tag| bare(tag.trim_ascii()) == bare(own))
-            }),
-            None => {
-                let date = |value: &[u8]| httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok();
-                let since = request.header(b"if-modified-since").and_then(date);
-                let own = self.last_modified.as_deref().and_then(date);
-                matches!((own, since), (Some(own), Some(since)) if own <= since)
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::RequestHead;
 
     fn entry() -> Entry {
         Entry {
@@ -194,32 +175,5 @@ mod tests {
         assert!(entry().answers(field(b"x")));
         assert!(!entry().answers(field(b"y")));
         assert!(!entry().answers(|_| Some(b"x")), "a language, where there was none");
-    }
-
-    #[test]
-    fn clients_are_believed_to_have_what_they_name() {
-        for (fields, expected) in [
-            ("", false),
-            ("If-None-Match: \"a\"", true),
-            ("If-None-Match: W/\"b\", W/\"a\"", true),
-            ("If-None-Match: *", true),
-            ("If-None-Match: \"b\"", false),
-            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", true),
-            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", false),
-            ("If-Modified-Since: yesterday", false),
-            ("If-None-Match: \"b\"\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", false),
-        ] {
-            let text = format!(
-                "GET / HTTP/1.1\r\nHost: a\r\n{fields}{}\r\n",
-                if fields.is_empty() { "" } else { "\r\n" }
-            );
-            let mut head = RequestHead::default();
-            assert!(head.parse(text.as_bytes()).unwrap());
-            assert_eq!(
-                entry().is_known_to(RequestView { head: &head, bytes: text.as_bytes() }),
-                expected,
-                "{fields}"
-            );
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! A place with a name and a size where entries are kept.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Proof};
 use crate::fetch::{Fetches, Signal, locked};
 use crate::index::Index;
 use crate::{Entry, Fetch, Landing, Message, VARIANTS_MAX, ZoneSpec};
@@ -31,9 +31,14 @@ type Variants = Vec<Kept>;
 struct Kept {
     key: Arc<[u8]>,
     entry: Arc<Entry>,
-    /// `None` where it is on disk.
-    message: Option<Message>,
+    place: Place,
     weight: u64,
+}
+
+#[derive(Clone)]
+enum Place {
+    Memory(Message),
+    Disk(Arc<Proof>),
 }
 
 /// What a zone has for a request.
@@ -79,9 +84,9 @@ impl Zone {
         drop(index);
         match kept {
             None => Found::Nothing,
-            Some(Kept { entry, message: Some(message), .. }) => Found::Ready(entry, message),
-            Some(Kept { entry, message: None, .. }) => {
-                let reading = self.read(key, &entry);
+            Some(Kept { entry, place: Place::Memory(message), .. }) => Found::Ready(entry, message),
+            Some(Kept { entry, place: Place::Disk(proof), .. }) => {
+                let reading = self.read(key, &entry, proof);
                 Found::Reading(entry, reading)
             }
         }
@@ -91,14 +96,16 @@ impl Zone {
     pub fn keep(self: &Arc<Self>, key: &[u8], entry: Entry, message: Message, fetch: Option<Fetch>) {
         let entry = Arc::new(entry);
         if self.disk.is_none() {
-            let weight = (key.len() + message.head.len() + message.body.len()) as u64 + OVERHEAD_BYTES;
-            self.insert(Kept { key: key.into(), entry, message: Some(message), weight });
+            let weight = (key.len() + message.head.len()) as u64 + message.body.length() + OVERHEAD_BYTES;
+            self.insert(Kept { key: key.into(), entry, place: Place::Memory(message), weight });
             return;
         }
         let key: Arc<[u8]> = key.into();
         self.with_disk(move |zone, disk| {
             match disk.write(&key, &entry, &message) {
-                Ok(weight) => zone.insert(Kept { key, entry, message: None, weight }),
+                Ok((weight, proof)) => {
+                    zone.insert(Kept { key, entry, place: Place::Disk(Arc::new(proof)), weight });
+                }
                 Err(error) => tracing::error!(%error, folder = ?disk, "a response can't be kept on disk"),
             }
             drop(fetch);
@@ -125,13 +132,14 @@ impl Zone {
         self: &Arc<Self>,
         key: &[u8],
         entry: &Arc<Entry>,
+        proof: Arc<Proof>,
     ) -> Pin<Box<dyn Future<Output = Option<Message>>>> {
         let (signal, place) = (Arc::new(Signal::default()), Arc::new(Mutex::new(None)));
         let key: Arc<[u8]> = key.into();
         let (read_key, read_entry) = (Arc::clone(&key), Arc::clone(entry));
         let (raised, filled) = (Arc::clone(&signal), Arc::clone(&place));
         let begun = self.with_disk(move |zone, disk| {
-            let message = disk.read(&read_key, &read_entry);
+            let message = disk.read(&read_key, &read_entry, &proof);
             if message.is_none() {
                 tracing::warn!(folder = ?disk, "a response on disk is damaged or gone: it is fetched anew");
                 zone.forget(&read_key, &read_entry);
@@ -194,7 +202,7 @@ impl Zone {
                 .is_some_and(|variants| variants.iter().any(|kept| kept.entry.vary == about.entry.vary));
             if !present {
                 let (key, entry) = (about.key.into(), Arc::new(about.entry));
-                self.insert(Kept { key, entry, message: None, weight });
+                self.insert(Kept { key, entry, place: Place::Disk(Arc::default()), weight });
             }
         }
     }
@@ -246,7 +254,7 @@ mod tests {
     }
 
     fn message(body: &str) -> Message {
-        Message { head: b"HTTP/1.1 200 OK\r\n\r\n"[..].into(), body: body.as_bytes().into() }
+        Message { head: b"HTTP/1.1 200 OK\r\n\r\n"[..].into(), body: body.as_bytes().to_vec().into() }
     }
 
     /// The body that a request with these values gets, once what has to be read is read.
@@ -262,7 +270,8 @@ mod tests {
                 }
             },
         };
-        Some(String::from_utf8(message.body.to_vec()).unwrap())
+        let bytes = message.body.piece(0, &mut []).unwrap();
+        Some(String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     /// Waits for the zone's threads.

@@ -1,13 +1,12 @@
 //! What a request for a file is answered with.
 
-use crate::conditional::{self, Verdict};
-use crate::document::{Content, Representation};
+use crate::document::Representation;
 use crate::query::Query;
-use crate::range::{self, Ranges};
-use std::fs::File;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
+use stdx::Segment;
+use wire::conditional::{Validators, Verdict};
+use wire::range::{self, Multipart, Ranges};
 
 /// An answer: status, fields and body. `Content-Length` is the body's [`Body::length`], also where HEAD leaves it out.
 #[derive(Debug)]
@@ -42,15 +41,6 @@ pub enum Body {
     One(Segment),
     /// Several: `multipart/byteranges`.
     Many(Vec<Segment>),
-}
-
-/// A piece of a body.
-#[derive(Debug, Clone)]
-pub enum Segment {
-    /// Bytes in memory: from the first number on, so many.
-    Memory(Arc<[u8]>, usize, usize),
-    /// Bytes of a file: from the first number on, so many. The file may have become shorter since.
-    File(Arc<File>, u64, u64),
 }
 
 impl Fields {
@@ -100,32 +90,6 @@ impl Body {
     }
 }
 
-impl Segment {
-    /// How many bytes it has.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::Memory(_, _, length) => *length as u64,
-            Self::File(_, _, length) => *length,
-        }
-    }
-
-    fn text(text: String) -> Self {
-        let length = text.len();
-        Self::Memory(text.into_bytes().into(), 0, length)
-    }
-
-    fn of(content: &Content, first: u64, length: u64) -> io::Result<Self> {
-        Ok(match content {
-            Content::File(file) => Self::File(Arc::clone(file), first, length),
-            Content::Memory(bytes) => {
-                let fits = |number: u64| usize::try_from(number).map_err(io::Error::other);
-                Self::Memory(Arc::clone(bytes), fits(first)?, fits(length)?)
-            }
-        })
-    }
-}
-
 impl Answer {
     /// A status without anything else.
     pub(crate) fn status(status: u16) -> Self {
@@ -134,11 +98,10 @@ impl Answer {
 
     /// A page made here.
     pub(crate) fn html(status: u16, html: Vec<u8>) -> Self {
-        let length = html.len();
         Self {
             status,
             fields: Fields::Own(vec![("Content-Type", "text/html; charset=utf-8".to_owned())]),
-            body: Body::One(Segment::Memory(html.into(), 0, length)),
+            body: Body::One(html.into()),
         }
     }
 
@@ -146,28 +109,25 @@ impl Answer {
     pub(crate) fn whole(status: u16, from: Rc<Representation>) -> io::Result<Self> {
         let body = match from.length {
             0 => Body::None,
-            length => Body::One(Segment::of(&from.content()?, 0, length)?),
+            _ => Body::One(from.content()?),
         };
         Ok(Self { status, fields: Fields::Shared(SharedFields(from)), body })
     }
 
     /// A representation as `query` wants it: whole, in part, or not at all.
     pub(crate) fn of(query: &Query<'_>, from: Rc<Representation>) -> io::Result<Self> {
-        match conditional::evaluate(query, &from.etag, from.identity.modified_s) {
+        let current =
+            Validators { etag: Some(from.etag.as_bytes()), modified_s: Some(from.identity.modified_s) };
+        match query.conditions.evaluate(current) {
             Verdict::Proceed => {}
             Verdict::NotModified => return Ok(not_modified(&from)),
             Verdict::Failed => return Ok(Self::status(412)),
         }
-        let holds = || conditional::range_holds(query, &from.etag, from.identity.modified_s);
-        let ranges = match query.range {
-            Some(field) if holds() => range::parse(field, from.length),
-            _ => Ranges::All,
-        };
-        match ranges {
+        match query.conditions.ranges(current, from.length) {
             Ranges::All => Self::whole(200, from),
             Ranges::None => {
                 let mut answer = Self::status(416);
-                answer.fields = Fields::Own(vec![("Content-Range", format!("bytes */{}", from.length))]);
+                answer.fields = Fields::Own(vec![("Content-Range", range::unsatisfied(from.length))]);
                 Ok(answer)
             }
             Ranges::Some(pieces) => match pieces.as_slice() {
@@ -187,8 +147,8 @@ fn not_modified(from: &Representation) -> Answer {
 
 fn single(from: &Representation, first: u64, length: u64) -> io::Result<Answer> {
     let mut fields = from.fields.clone();
-    fields.push(("Content-Range", content_range(first, length, from.length)));
-    let body = Body::One(Segment::of(&from.content()?, first, length)?);
+    fields.push(("Content-Range", range::content_range(first, length, from.length)));
+    let body = Body::One(from.content()?.slice(first, length));
     Ok(Answer { status: 206, fields: Fields::Own(fields), body })
 }
 
@@ -198,22 +158,12 @@ fn multipart(from: &Representation, pieces: &[(u64, u64)]) -> io::Result<Answer>
     let boundary = format!("tidegate-{tag}-{:x}", from.identity.modified_ns ^ from.identity.inode);
     let content = from.content()?;
     let mut fields = from.fields.clone();
-    let media_type = match fields.iter_mut().find(|(name, _)| *name == "Content-Type") {
-        Some((_, value)) => std::mem::replace(value, format!("multipart/byteranges; boundary={boundary}")),
-        None => String::new(),
-    };
-    let mut body = Vec::with_capacity(pieces.len() * 2 + 1);
-    for (first, length) in pieces {
-        let range = content_range(*first, *length, from.length);
-        body.push(Segment::text(format!(
-            "\r\n--{boundary}\r\nContent-Type: {media_type}\r\nContent-Range: {range}\r\n\r\n"
-        )));
-        body.push(Segment::of(&content, *first, *length)?);
+    let field = fields.iter_mut().find(|(name, _)| *name == "Content-Type");
+    let media_type = field.as_ref().map_or_else(String::new, |(_, value)| value.clone());
+    let parts = Multipart { boundary: &boundary, media_type: &media_type, length: from.length };
+    if let Some((_, value)) = field {
+        *value = parts.content_type();
     }
-    body.push(Segment::text(format!("\r\n--{boundary}--\r\n")));
+    let body = parts.around(&content, pieces);
     Ok(Answer { status: 206, fields: Fields::Own(fields), body: Body::Many(body) })
-}
-
-fn content_range(first: u64, length: u64, of: u64) -> String {
-    format!("bytes {first}-{}/{of}", first + length - 1)
 }

@@ -1,7 +1,6 @@
 //! A file as it is served: its representations, made when they are first wanted.
 
 use crate::compress;
-use crate::conditional::http_date;
 use crate::etag;
 use crate::root::Identity;
 use crate::site::Site;
@@ -14,6 +13,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use stdx::Segment;
 
 /// The longest file whose content is kept in memory: a read costs about as much as sending that much does, and longer
 /// ones gain little.
@@ -67,13 +68,6 @@ enum Source {
     Made(Arc<[u8]>),
     /// A file, and its content once that was asked for.
     File(Arc<File>, OnceCell<Arc<[u8]>>),
-}
-
-/// Where a representation's bytes are.
-#[derive(Debug, Clone)]
-pub(crate) enum Content {
-    Memory(Arc<[u8]>),
-    File(Arc<File>),
 }
 
 /// The bytes of content that one worker keeps in memory.
@@ -213,19 +207,19 @@ impl Representation {
     ///
     /// # Errors
     /// The file's, or `UnexpectedEof` where it has become shorter.
-    pub(crate) fn content(&self) -> io::Result<Content> {
+    pub(crate) fn content(&self) -> io::Result<Segment> {
         let (file, kept) = match &self.source {
-            Source::Made(bytes) => return Ok(Content::Memory(Arc::clone(bytes))),
+            Source::Made(bytes) => return Ok(in_memory(bytes)),
             Source::File(file, kept) => (file, kept),
         };
         if let Some(bytes) = kept.get() {
-            return Ok(Content::Memory(Arc::clone(bytes)));
+            return Ok(in_memory(bytes));
         }
         if self.length > MEMORY_FILE_BYTES_MAX || !self.memory.take(self.length) {
-            return Ok(Content::File(Arc::clone(file)));
+            return Ok(Segment::File(Arc::clone(file), 0, self.length));
         }
         let bytes = self.read(file).inspect_err(|_| self.memory.give_back(self.length))?;
-        Ok(Content::Memory(Arc::clone(kept.get_or_init(|| bytes))))
+        Ok(in_memory(kept.get_or_init(|| bytes)))
     }
 
     /// The whole content, for compressing it.
@@ -239,6 +233,17 @@ impl Representation {
     fn read(&self, file: &File) -> io::Result<Arc<[u8]>> {
         read_whole(file, self.length).map(Arc::from)
     }
+}
+
+fn in_memory(bytes: &Arc<[u8]>) -> Segment {
+    Segment::Memory(Arc::clone(bytes), 0, bytes.len())
+}
+
+/// A file's time as an HTTP date. Times before 1970 and after 9999, which have none, become the nearest that has.
+fn http_date(modified_s: i64) -> String {
+    const YEAR_9999_END_S: u64 = 253_402_300_799;
+    let seconds = u64::try_from(modified_s).unwrap_or_default().min(YEAR_9999_END_S);
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 /// So many bytes from a file's start.
@@ -271,5 +276,17 @@ impl Memory {
 
     fn give_back(&self, bytes: u64) {
         self.0.set(self.0.get().saturating_sub(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_has_a_date() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(http_date(-1), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(i64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 }

@@ -12,22 +12,6 @@ pub(crate) fn weak(tag: &str) -> String {
     format!("W/{tag}")
 }
 
-/// Whether one of the tags in `field` (or `*`) is `tag` by weak comparison.
-pub(crate) fn any_weak(field: &[u8], tag: &str) -> bool {
-    let tag = tag.strip_prefix("W/").unwrap_or(tag).as_bytes();
-    tags(field).any(|other| other == b"*" || other.strip_prefix(b"W/").unwrap_or(other) == tag)
-}
-
-/// Whether one of the tags in `field` (or `*`) is `tag` by strong comparison: neither may be weak.
-pub(crate) fn any_strong(field: &[u8], tag: &str) -> bool {
-    tags(field).any(|other| other == b"*" || (!tag.starts_with("W/") && other == tag.as_bytes()))
-}
-
-/// The tags of a list. Our own tags hold no comma, so a tag of somebody else's that does is cut, and matches none.
-fn tags(field: &[u8]) -> impl Iterator<Item = &[u8]> {
-    field.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

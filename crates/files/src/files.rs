@@ -153,7 +153,7 @@ impl Files {
         may_wait: bool,
     ) -> io::Result<Outcome> {
         // Ranges are of the file as it is: a client that resumes a download wants no other bytes.
-        let wanted = query.accept_encoding.filter(|_| query.range.is_none());
+        let wanted = query.accept_encoding.filter(|_| query.conditions.range.is_none());
         let Some(accepted) = wanted.filter(|_| !site.offered.is_empty()) else {
             return Answer::of(query, Rc::clone(&document.plain)).map(Outcome::Answer);
         };

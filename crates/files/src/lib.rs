@@ -7,7 +7,6 @@
 pub mod accept;
 mod answer;
 pub mod compress;
-mod conditional;
 mod document;
 mod etag;
 mod files;
@@ -16,13 +15,12 @@ mod generations;
 mod listing;
 pub mod path;
 mod query;
-mod range;
 mod redirect;
 pub mod root;
 mod site;
 mod variants;
 
-pub use answer::{Answer, Body, Fields, Segment, SharedFields};
+pub use answer::{Answer, Body, Fields, SharedFields};
 pub use files::{Files, Job, Outcome};
 pub use query::Query;
 pub use site::Site;

@@ -1,5 +1,7 @@
 //! What a request says that matters to files.
 
+use wire::conditional::Conditions;
+
 /// A request for a file. Fields are as they were sent, `None` where absent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Query<'a> {
@@ -9,16 +11,6 @@ pub struct Query<'a> {
     pub query: &'a [u8],
     /// `Accept-Encoding`.
     pub accept_encoding: Option<&'a [u8]>,
-    /// `Range`.
-    pub range: Option<&'a [u8]>,
-    /// `If-Range`.
-    pub if_range: Option<&'a [u8]>,
-    /// `If-Match`.
-    pub if_match: Option<&'a [u8]>,
-    /// `If-None-Match`.
-    pub if_none_match: Option<&'a [u8]>,
-    /// `If-Modified-Since`.
-    pub if_modified_since: Option<&'a [u8]>,
-    /// `If-Unmodified-Since`.
-    pub if_unmodified_since: Option<&'a [u8]>,
+    /// Its preconditions, and the part that it wants.
+    pub conditions: Conditions<'a>,
 }

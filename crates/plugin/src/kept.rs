@@ -1,19 +1,20 @@
 //! Responses kept from before, and what a plugin that keeps some does about an upstream's answer.
 //!
 //! A plugin that has a response for a request puts it into [`crate::Extras::kept`]: it is sent as if its upstream had just
-//! made it. One that wants the upstream's answer leaves a [`Keeper`]. With both, the client gets the kept response, and the
+//! made it, but for the request's preconditions and ranges, which are answered here. One that wants the upstream's answer leaves a [`Keeper`]. With both, the client gets the kept response, and the
 //! upstream is asked afterwards, for the keeper alone.
 
 use crate::{Exchange, UpstreamResponse};
 use std::sync::Arc;
+use stdx::Segment;
 
 /// A response kept from before. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct KeptResponse {
     /// Status line, fields and empty line, as HTTP/1.1 has them; `Content-Length` among the fields.
     pub head: Arc<[u8]>,
-    /// The body.
-    pub body: Arc<[u8]>,
+    /// The body, in memory or in a file.
+    pub body: Segment,
 }
 
 /// Is told what became of asking the upstream; of one that is neither told nor asked any more the exchange is over.

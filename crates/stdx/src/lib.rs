@@ -6,6 +6,7 @@ pub mod hash;
 pub mod keyed;
 pub mod moment;
 pub mod persistent;
+pub mod segment;
 pub mod window;
 pub mod worker;
 
@@ -13,4 +14,5 @@ pub use clock::Clock;
 pub use keyed::Keyed;
 pub use moment::Moment;
 pub use persistent::PersistentMap;
+pub use segment::Segment;
 pub use worker::{PerWorker, WorkerToken};

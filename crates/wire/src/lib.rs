@@ -9,9 +9,11 @@ mod field;
 mod method;
 mod target;
 
+pub mod conditional;
 pub mod http1;
 pub mod http2;
 pub mod proxy_protocol;
+pub mod range;
 
 pub use body::{BodyEvent, BodyLength};
 pub use field::{Field, Known, Span};

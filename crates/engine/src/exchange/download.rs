@@ -1,6 +1,7 @@
 //! The upstream's response, read and passed on to the client piece by piece: no more is read than the client takes.
 
 use super::body::COPY_MAX;
+use super::partial::Asked;
 use super::relay::Job;
 use super::respond::{self, Framing};
 use super::{response_head, rewritten};
@@ -175,7 +176,12 @@ impl Ends<'_, '_, '_> {
         let made = UpstreamResponse { head: Some((response, &buffer[..response.length])), reply: None };
         let recorder = match ask_keeper(exchange, &made) {
             Verdict::Pass => None,
-            Verdict::Record(recorder) => Some(recorder),
+            Verdict::Record(recorder) => {
+                // The upstream was asked for the whole, whatever the client has.
+                exchange.status =
+                    Asked::of(exchange, response, &buffer[..response.length]).seen(response.status);
+                Some(recorder)
+            }
             Verdict::Instead(kept) => {
                 return Ok(Box::pin(self.deliver_kept(filled, job, &kept, body_done.get())).await);
             }

@@ -8,6 +8,7 @@ mod files;
 mod finish;
 mod mount;
 mod origin;
+mod partial;
 mod phases;
 mod relay;
 mod replay;
@@ -16,6 +17,7 @@ mod respond;
 mod response_head;
 mod rewritten;
 mod select;
+mod transmit;
 
 pub(crate) use request_head::forwarded_lines;
 pub(crate) use respond::refuse;

@@ -1,28 +1,25 @@
 //! A response that a plugin kept, sent as if its upstream had just made it: hooks and filters meet it like any other.
+//! Preconditions and ranges of the request are answered here, as for files.
 
 use super::After;
 use super::body::RequestBody;
 use super::download::{Delivery, Ends};
+use super::partial::Asked;
 use super::relay::Job;
 use super::respond::{self, Framing, Message};
-use crate::config::EngineConfig;
+use super::rewritten;
+use super::transmit::Way;
+use crate::buffers::RELAY_BUFFER;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use crate::timer::Timer;
 use crate::transport::WriteSide;
 use crate::worker::Worker;
-use plugin::{Exchange, KeptResponse, UpstreamResponse};
+use plugin::{BodyFilters, Exchange, KeptResponse, UpstreamResponse};
 use snapshot::Route;
-use wire::{BodyLength, Method};
-
-/// The way to the client.
-struct Way<'w, 'c> {
-    worker: &'w Worker,
-    config: &'w EngineConfig,
-    timer: &'w Timer,
-    client: &'w mut WriteSide<'c>,
-}
+use std::slice;
+use stdx::Segment;
+use wire::{BodyLength, Method, ResponseHead};
 
 /// Answers with `kept`, no upstream asked.
 pub(super) async fn answer(
@@ -36,7 +33,7 @@ pub(super) async fn answer(
     let settled = respond::settle(link, body, exchange).await;
     let (_, mut client) = link.stream.split();
     let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
-    match way.send(message, exchange, route, kept, settled).await {
+    match way.replay(message, exchange, route, kept, settled).await {
         Ok(keep_alive) => respond::after_reply(body, keep_alive, settled),
         Err(error) => {
             tracing::info!(client = %link.client.addr, reason = error.reason, "a kept response was not sent whole");
@@ -60,9 +57,9 @@ impl Ends<'_, '_, '_> {
             response.keep_alive && response.body == BodyLength::None && response.length == filled;
         let Self { worker, config, timer, .. } = *self;
         let mut way = Way { worker, config, timer, client: &mut *self.client };
-        match way.send(job.message, job.exchange, job.route, kept, body_done).await {
+        match way.replay(job.message, job.exchange, job.route, kept, body_done).await {
             Ok(client_keeps) => Delivery { complete: true, client_keeps, upstream_reusable },
-            Err(error) => super::rewritten::cut_off(job.exchange, &error),
+            Err(error) => rewritten::cut_off(job.exchange, &error),
         }
     }
 }
@@ -70,7 +67,7 @@ impl Ends<'_, '_, '_> {
 impl Way<'_, '_> {
     /// Sends head and body; whether the connection may carry another request, which it may not unless the body of this
     /// one is `settled`.
-    async fn send(
+    async fn replay(
         &mut self,
         message: &mut Message<'_>,
         exchange: &mut Exchange<'_>,
@@ -78,29 +75,139 @@ impl Way<'_, '_> {
         kept: &KeptResponse,
         settled: bool,
     ) -> Result<bool, ProxyError> {
+        // Fetched behind a client's back: there is nobody to read it for.
+        if matches!(self.client, WriteSide::Nowhere) {
+            return Ok(false);
+        }
         let Message { snapshot, response, out } = message;
         if response.parse(&kept.head, Method::Get) != Ok(true) {
             let damaged = "a kept response's head can't be read";
             return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, damaged));
         }
-        exchange.status = response.status;
+        let asked = Asked::of(exchange, response, &kept.head);
+        exchange.status = asked.status(response.status);
+        let body = match exchange.status {
+            412 => Segment::from(Vec::new()),
+            _ => kept.body.clone(),
+        };
         let made = UpstreamResponse { head: Some((response, &kept.head)), reply: None };
         respond::run_hooks(self.worker, snapshot, Some(&route.chain), exchange, made);
-        let filtered = exchange.take_body_filters(&made).and_then(|filters| filters.whole(&kept.body).ok());
-        let mut body = filtered.as_deref().unwrap_or(&kept.body);
-        let mut framing = Framing::Exact(body.len() as u64);
-        if filtered.is_some() {
-            exchange.reply_headers.set_number("Content-Length", body.len() as u64);
+        let may_keep = settled && respond::keeps_alive(self.worker, self.config, exchange);
+        let head = Head { response, bytes: &kept.head, out, may_keep };
+        let sent = match exchange.take_body_filters(&made) {
+            None => {
+                let parts = asked.parts(exchange, &made, &body);
+                self.send(exchange, head, parts.as_deref().unwrap_or(slice::from_ref(&body))).await
+            }
+            Some(filters) => self.send_filtered(exchange, head, &body, filters).await,
+        };
+        sent.map_err(|error| ProxyError::io(Side::Client, &error))
+    }
+
+    /// Sends a head and a body that is made of `segments`; whether the connection may carry another request.
+    async fn send(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        mut head: Head<'_>,
+        segments: &[Segment],
+    ) -> std::io::Result<bool> {
+        let length = segments.iter().map(Segment::length).sum();
+        if head.response.content_length != Some(length) {
+            exchange.reply_headers.set_number("Content-Length", length);
         }
-        if exchange.is_bodiless() {
-            (framing, body) = (Framing::None, &[]);
+        let (framing, segments) = match exchange.is_bodiless() {
+            true => (Framing::None, &[][..]),
+            false => (Framing::Exact(length), segments),
+        };
+        let keep_alive = head.write(self.worker, exchange, framing);
+        let sent = self.transmit(head.out, segments).await?;
+        exchange.timing.sent_bytes += head.out.len() as u64 + sent;
+        exchange.timing.sent_body_bytes += sent;
+        Ok(keep_alive)
+    }
+
+    /// Sends a head and what `filters` make of `body`; whether the connection may carry another request. No more of
+    /// either is in memory than a few pieces.
+    async fn send_filtered(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        mut head: Head<'_>,
+        body: &Segment,
+        mut filters: BodyFilters,
+    ) -> std::io::Result<bool> {
+        let (mut at, mut made, mut trailers, mut chosen) = (0, Vec::new(), Vec::new(), None);
+        head.out.clear();
+        loop {
+            let wanted = !exchange.is_bodiless();
+            let last = !wanted || at == body.length() || !filters.want_more();
+            if !last {
+                at += self.filter_piece(body, at, &mut filters, &mut made)?;
+            } else if wanted {
+                filters.finish(&mut trailers, &mut made)?;
+            }
+            if !last && made.len() < RELAY_BUFFER {
+                // Compressing takes a while: others have their turn between two pieces.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let (framing, keep_alive) = *chosen.get_or_insert_with(|| {
+                let framing = rewritten::framing(exchange, None, last, made.len());
+                rewritten::say_length(exchange, framing);
+                (framing, head.write(self.worker, exchange, framing))
+            });
+            let head_len = head.out.len() as u64;
+            rewritten::frame(framing, last, &mut made, &mut trailers, head.out);
+            self.arm();
+            io::write_all(self.client, head.out, self.timer).await?;
+            exchange.timing.sent_bytes += head.out.len() as u64;
+            exchange.timing.sent_body_bytes += head.out.len() as u64 - head_len;
+            head.out.clear();
+            if last {
+                return Ok(keep_alive);
+            }
         }
-        let keep_alive = settled && respond::keeps_alive(self.worker, self.config, exchange);
-        respond::write_relayed_head(self.worker, exchange, response, &kept.head, framing, keep_alive, out);
-        self.timer.arm(self.worker.clock.deadline_ms(self.config.client.send_timeout));
-        let sent = io::write_both(self.client, out, body, self.timer).await;
-        exchange.timing.sent_bytes += (out.len() + body.len()) as u64;
-        exchange.timing.sent_body_bytes += body.len() as u64;
-        sent.map(|()| keep_alive).map_err(|error| ProxyError::io(Side::Client, &error))
+    }
+
+    /// Sends the piece of `body` at `at` through the filters: how many bytes that were.
+    fn filter_piece(
+        &self,
+        body: &Segment,
+        at: u64,
+        filters: &mut BodyFilters,
+        made: &mut Vec<u8>,
+    ) -> std::io::Result<u64> {
+        let mut buffer = self.worker.buffers.take_relay();
+        let passed = body.piece(at, &mut buffer).and_then(|piece| {
+            let piece = &piece[..piece.len().min(RELAY_BUFFER)];
+            filters.write(piece, made).map(|()| piece.len() as u64)
+        });
+        self.worker.buffers.put_relay(buffer);
+        passed
+    }
+}
+
+/// The head of a kept response on its way out.
+struct Head<'h> {
+    response: &'h ResponseHead,
+    bytes: &'h [u8],
+    out: &'h mut Vec<u8>,
+    /// Whether the connection may carry another request, as far as that is not the framing's to say.
+    may_keep: bool,
+}
+
+impl Head<'_> {
+    /// Writes it for a body that is framed like this; whether the connection may carry another request.
+    fn write(&mut self, worker: &Worker, exchange: &Exchange<'_>, framing: Framing) -> bool {
+        let keep_alive = self.may_keep && framing != Framing::Close;
+        respond::write_relayed_head(
+            worker,
+            exchange,
+            self.response,
+            self.bytes,
+            framing,
+            keep_alive,
+            self.out,
+        );
+        keep_alive
     }
 }

@@ -110,10 +110,7 @@ impl Ends<'_, '_, '_> {
         let framing = framing(exchange, output.as_it_came, last, output.made.len());
         output.framing = Some(framing);
         if output.as_it_came.is_none() {
-            match framing {
-                Framing::Exact(length) => exchange.reply_headers.set_number("Content-Length", length),
-                _ => exchange.reply_headers.remove("Content-Length"),
-            }
+            say_length(exchange, framing);
         }
         let keep_alive = output.may_keep && framing != Framing::Close;
         let response = &*message.response;
@@ -138,7 +135,7 @@ impl Ends<'_, '_, '_> {
     ) -> Result<(), ProxyError> {
         let Job { message, exchange, .. } = job;
         let head_len = message.out.len() as u64;
-        output.frame(framing, last, message.out);
+        frame(framing, last, &mut output.made, &mut output.trailers, message.out);
         self.timer.arm(self.worker.clock.deadline_ms(self.config.client.send_timeout));
         let sent = io::write_all(self.client, message.out, self.timer).await;
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
@@ -176,26 +173,6 @@ impl Output {
         }
         .map_err(|error| refused(&error))
     }
-
-    /// Moves what was made to `out`, framed.
-    fn frame(&mut self, framing: Framing, last: bool, out: &mut Vec<u8>) {
-        match framing {
-            Framing::None => self.made.clear(),
-            Framing::Exact(_) | Framing::Close => out.append(&mut self.made),
-            Framing::Chunked => {
-                if !self.made.is_empty() {
-                    chunk_head(out, self.made.len());
-                    out.append(&mut self.made);
-                    out.extend_from_slice(b"\r\n");
-                }
-                if last {
-                    out.extend_from_slice(b"0\r\n");
-                    out.append(&mut self.trailers);
-                    out.extend_from_slice(b"\r\n");
-                }
-            }
-        }
-    }
 }
 
 impl Passing {
@@ -207,7 +184,12 @@ impl Passing {
 
 /// How a body goes to the client: framed `as_it_came`, or, where it is changed, as what is known of it allows. `length`
 /// bytes are made, and no more will be if these are the `last`.
-fn framing(exchange: &Exchange<'_>, as_it_came: Option<Framing>, last: bool, length: usize) -> Framing {
+pub(super) fn framing(
+    exchange: &Exchange<'_>,
+    as_it_came: Option<Framing>,
+    last: bool,
+    length: usize,
+) -> Framing {
     if let Some(framing) = as_it_came.filter(|_| !exchange.is_bodiless()) {
         return framing;
     }
@@ -216,6 +198,40 @@ fn framing(exchange: &Exchange<'_>, as_it_came: Option<Framing>, last: bool, len
         true => Framing::Exact(length as u64),
         false if exchange.request.view.head.facts.http11 => Framing::Chunked,
         false => Framing::Close,
+    }
+}
+
+/// Says the length of a body that was changed, where it is known.
+pub(super) fn say_length(exchange: &mut Exchange<'_>, framing: Framing) {
+    match framing {
+        Framing::Exact(length) => exchange.reply_headers.set_number("Content-Length", length),
+        _ => exchange.reply_headers.remove("Content-Length"),
+    }
+}
+
+/// Moves what was `made` to `out`, framed; the trailers' lines with the `last` of it.
+pub(super) fn frame(
+    framing: Framing,
+    last: bool,
+    made: &mut Vec<u8>,
+    trailers: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    match framing {
+        Framing::None => made.clear(),
+        Framing::Exact(_) | Framing::Close => out.append(made),
+        Framing::Chunked => {
+            if !made.is_empty() {
+                chunk_head(out, made.len());
+                out.append(made);
+                out.extend_from_slice(b"\r\n");
+            }
+            if last {
+                out.extend_from_slice(b"0\r\n");
+                out.append(trailers);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
     }
 }
 

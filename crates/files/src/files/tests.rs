@@ -1,12 +1,13 @@
 use super::*;
-use crate::answer::{Body, Segment};
+use crate::answer::Body;
 use model::resource::StaticFiles;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use wire::conditional::Conditions;
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -54,17 +55,20 @@ impl Fixture {
 fn bytes(answer: &Answer) -> Vec<u8> {
     let mut out = Vec::new();
     for segment in answer.body.segments() {
-        match segment {
-            Segment::Memory(bytes, first, length) => out.extend_from_slice(&bytes[*first..first + length]),
-            Segment::File(file, first, length) => {
-                let start = out.len();
-                out.resize(start + usize::try_from(*length).unwrap(), 0);
-                file.read_exact_at(&mut out[start..], *first).unwrap();
-            }
+        let mut buffer = [0; 4096];
+        let mut at = 0;
+        while at < segment.length() {
+            let piece = segment.piece(at, &mut buffer).unwrap();
+            out.extend_from_slice(piece);
+            at += piece.len() as u64;
         }
     }
     assert_eq!(out.len() as u64, answer.body.length());
     out
+}
+
+fn range(field: &[u8]) -> Conditions<'_> {
+    Conditions { range: Some(field), ..Conditions::default() }
 }
 
 fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
@@ -134,15 +138,22 @@ fn ranges_preconditions_and_fields_go_together() {
     whole.fields.write(&mut lines);
     assert!(String::from_utf8(lines).unwrap().contains("Accept-Ranges: bytes\r\n"));
 
-    let part = site.ask(&Query { range: Some(b"bytes=2-4"), ..plain });
+    let part = site.ask(&Query { conditions: range(b"bytes=2-4"), ..plain });
     assert_eq!((part.status, bytes(&part)), (206, b"234".to_vec()));
     assert_eq!(field(&part, "Content-Range"), Some("bytes 2-4/10"));
-    let none = site.ask(&Query { range: Some(b"bytes=10-"), ..plain });
+    let none = site.ask(&Query { conditions: range(b"bytes=10-"), ..plain });
     assert_eq!((none.status, field(&none, "Content-Range")), (416, Some("bytes */10")));
-    let stale = site.ask(&Query { range: Some(b"bytes=2-4"), if_range: Some(b"\"old\""), ..plain });
+    let stale = site.ask(&Query {
+        conditions: Conditions {
+            range: Some(b"bytes=2-4"),
+            if_range: Some(b"\"old\""),
+            ..Conditions::default()
+        },
+        ..plain
+    });
     assert_eq!(stale.status, 200);
 
-    let several = site.ask(&Query { range: Some(b"bytes=0-1,8-9"), ..plain });
+    let several = site.ask(&Query { conditions: range(b"bytes=0-1,8-9"), ..plain });
     let boundary = field(&several, "Content-Type").unwrap().split_once("boundary=").unwrap().1.to_owned();
     let expected = format!(
         "\r\n--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes 0-1/10\r\n\r\n01\
@@ -151,11 +162,17 @@ fn ranges_preconditions_and_fields_go_together() {
     );
     assert_eq!(String::from_utf8(bytes(&several)).unwrap(), expected);
 
-    let same = site.ask(&Query { if_none_match: Some(tag.as_bytes()), ..plain });
+    let same = site.ask(&Query {
+        conditions: Conditions { if_none_match: Some(tag.as_bytes()), ..Conditions::default() },
+        ..plain
+    });
     assert_eq!((same.status, same.body.length()), (304, 0));
     assert_eq!(field(&same, "ETag"), Some(tag.as_str()));
     assert_eq!(field(&same, "Content-Type"), None);
-    let other = site.ask(&Query { if_match: Some(b"\"x\""), ..plain });
+    let other = site.ask(&Query {
+        conditions: Conditions { if_match: Some(b"\"x\""), ..Conditions::default() },
+        ..plain
+    });
     assert_eq!(other.status, 412);
 }
 
@@ -202,7 +219,7 @@ fn encodings_are_precompressed_or_made_once() {
         );
         let image = site.ask(&ask(b"/c.png", b"gzip"));
         assert_eq!((field(&image, "Content-Encoding"), field(&image, "Vary")), (None, None));
-        let part = site.ask(&Query { range: Some(b"bytes=0-3"), ..ask(b"/a.txt", b"gzip") });
+        let part = site.ask(&Query { conditions: range(b"bytes=0-3"), ..ask(b"/a.txt", b"gzip") });
         assert_eq!(bytes(&part), b"word");
     }
 }
@@ -250,7 +267,7 @@ fn what_may_not_be_read_is_forbidden() {
 #[test]
 fn an_empty_file_has_no_ranges_and_no_body() {
     let mut site = fixture(SITE, json!({}));
-    let answer = site.ask(&Query { path: b"/empty", range: Some(b"bytes=0-"), ..Query::default() });
+    let answer = site.ask(&Query { path: b"/empty", conditions: range(b"bytes=0-"), ..Query::default() });
     assert_eq!(answer.status, 416);
     let answer = site.ask(&Query { path: b"/empty", ..Query::default() });
     assert!(matches!(answer.body, Body::None));
@@ -267,7 +284,7 @@ proptest! {
         let mut site = fixture(SITE, json!({"autoindex": true, "hidden": true, "compress": {"encodings": ["gzip"]}}));
         let query = Query {
             path: path.as_bytes(),
-            range: Some(range.as_bytes()),
+            conditions: self::range(range.as_bytes()),
             accept_encoding: Some(accept.as_bytes()),
             ..Query::default()
         };

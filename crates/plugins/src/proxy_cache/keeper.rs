@@ -8,9 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use wire::{Method, ResponseHead};
 
-/// Notes that the client has named the kept response as one that it has.
-pub(super) struct ClientHasIt;
-
 /// A response being fetched for a request that could not be answered.
 pub(super) struct Fetching {
     cache: Arc<Cache>,
@@ -79,9 +76,6 @@ impl Fetching {
             return None;
         }
         say(exchange, "STALE", entry, now_ms);
-        if entry.is_known_to(exchange.request.view) {
-            exchange.extras().note(&*self.cache, ClientHasIt);
-        }
         Some(kept(message))
     }
 }
@@ -92,11 +86,6 @@ impl plugin::Keeper for Fetching {
         if head.status == 304
             && let Some((_, message)) = self.found.clone()
         {
-            if let Some((entry, _)) = &self.found
-                && entry.is_known_to(exchange.request.view)
-            {
-                exchange.extras().note(&*self.cache, ClientHasIt);
-            }
             return Verdict::Instead(self.confirmed(exchange, &message, (head, bytes)));
         }
         if matches!(head.status, 500 | 502 | 503 | 504)

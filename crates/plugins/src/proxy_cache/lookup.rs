@@ -1,6 +1,6 @@
 //! Before the upstream is asked: whether it has to be.
 
-use super::keeper::{ClientHasIt, Fetching};
+use super::keeper::Fetching;
 use super::{Cache, Strategy};
 use crate::headers::HeaderOps;
 use cache::{Directives, Entry, Fetch, Found, Freshness, Landing, Message};
@@ -12,16 +12,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use wire::BodyLength;
+use wire::conditional::Conditions;
 
 /// The field that says what became of a request.
 pub(super) const STATUS: &str = "Apisix-Cache-Status";
 
 /// How long a request waits for another one that fetches what it needs: APISIX's `proxy_cache_lock_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Fields of a request that would make of the upstream's answer one that is for this client alone.
-const CONDITIONS: [&str; 6] =
-    ["If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range", "Range"];
 
 /// Stands between a client and the rest of its key; in no name of one.
 const AFTER_IDENTITY: u8 = 1;
@@ -165,9 +162,6 @@ impl Cache {
     fn give(&self, exchange: &mut Exchange<'_>, entry: &Entry, message: &Message, now_ms: u64) {
         let is_stale = now_ms >= entry.made_ms.saturating_add(entry.lifetime_ms);
         say(exchange, if is_stale { "STALE" } else { "HIT" }, entry, now_ms);
-        if entry.is_known_to(exchange.request.view) {
-            exchange.extras().note(self, ClientHasIt);
-        }
         exchange.extras().kept = Some(kept(message));
     }
 
@@ -188,7 +182,8 @@ impl Cache {
     /// Sees to it that the upstream is asked for a response that can be kept, or to confirm the one that is.
     fn ask(&self, exchange: &mut Exchange<'_>, fetching: Fetching) {
         let edits = exchange.request.edit();
-        CONDITIONS.iter().for_each(|name| edits.headers.remove(name));
+        // They would make of the upstream's answer one that is for this client alone.
+        Conditions::NAMES.iter().for_each(|name| edits.headers.remove(name));
         if let Some(entry) = fetching.entry() {
             let validators = [("If-None-Match", &entry.etag), ("If-Modified-Since", &entry.last_modified)];
             for (name, value) in validators {
@@ -221,7 +216,7 @@ pub(super) fn say(exchange: &mut Exchange<'_>, status: &str, entry: &Entry, now_
 }
 
 pub(super) fn kept(message: &Message) -> KeptResponse {
-    KeptResponse { head: Arc::clone(&message.head), body: Arc::clone(&message.body) }
+    KeptResponse { head: Arc::clone(&message.head), body: message.body.clone() }
 }
 
 /// Whether the values say anything but `0`.

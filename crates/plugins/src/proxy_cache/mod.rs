@@ -24,7 +24,7 @@
 //! - An expired response with an `ETag` or a `Last-Modified` is confirmed by the upstream, not fetched again. A client that
 //!   has it already gets 304.
 //! - `stale-while-revalidate` and `stale-if-error` of a response are honoured, in zones of both kinds.
-//! - A request for a part (`Range`) is answered with the whole.
+//! - A request for a part (`Range`) is answered with that of a kept 200, and with the whole where it has to be fetched.
 //! - What POST gave is kept apart from what GET and HEAD gave, and HEAD is asked for as GET.
 //! - Plugins after this one in the access phase run for hits, too.
 
@@ -33,7 +33,6 @@ mod lookup;
 mod schema;
 
 use cache::{Policy, Zone, ZoneError, Zones};
-use keeper::ClientHasIt;
 use model::ConfigError;
 use model::var::Template;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, OnResponse, Plugin, PluginDef, UpstreamResponse};
@@ -178,13 +177,6 @@ impl OnResponse for ProxyCache {
     fn response(&self, exchange: &mut Exchange<'_>, _: &UpstreamResponse<'_>) {
         if self.hide_cache_headers {
             ["Cache-Control", "Expires"].iter().for_each(|name| exchange.reply_headers.remove(name));
-        }
-        let Some(cache) = &self.cache else { return };
-        let extras = exchange.extras.as_ref();
-        if exchange.status == 200
-            && extras.is_some_and(|extras| extras.noted::<_, ClientHasIt>(&**cache).is_some())
-        {
-            exchange.status = 304;
         }
     }
 }

@@ -30,7 +30,7 @@ fn ask(chain: &Chain, request: &str, upstream: &str) -> (u16, String, String) {
         exchange.status = reply.status;
     } else if let Some(kept) = exchange.extras.as_mut().and_then(|extras| extras.kept.take()) {
         exchange.status = 200;
-        body = text(&kept.body);
+        body = text(kept.body.piece(0, &mut []).unwrap());
     } else {
         let (head, sent) = upstream.split_once("\n\n").unwrap_or((upstream, ""));
         let head = format!("HTTP/1.1 {}\r\n\r\n", head.replace('\n', "\r\n"));
@@ -47,7 +47,7 @@ fn ask(chain: &Chain, request: &str, upstream: &str) -> (u16, String, String) {
             }
             Some(Verdict::Instead(kept)) => {
                 exchange.status = 200;
-                body = text(&kept.body);
+                body = text(kept.body.piece(0, &mut []).unwrap());
             }
             Some(Verdict::Pass) | None => {}
         }
@@ -162,8 +162,6 @@ fn old_responses_are_confirmed_or_stand_in() {
             (young, "503 Oh\n\n2", (200, "STALE", "1")),
             (young, "304 Not Modified\nCache-Control: max-age=100", (200, "REVALIDATED", "1")),
             ("GET /", "", (200, "HIT", "1")),
-            ("GET /\nIf-None-Match: \"e\"", "", (304, "HIT", "1")),
-            ("GET /\nIf-None-Match: \"f\"", "", (200, "HIT", "1")),
         ],
     );
 }

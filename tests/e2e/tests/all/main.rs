@@ -7,6 +7,8 @@ mod bench;
 mod bodies;
 mod body_filters;
 mod caching;
+mod caching_nginx;
+mod caching_parts;
 mod centre;
 mod centre_crashes;
 mod compressed;

@@ -1,0 +1,113 @@
+//! Bodies that are there, in memory or in files, sent to the client: no more is read than it takes.
+
+use crate::buffers::RELAY_BUFFER;
+use crate::config::EngineConfig;
+use crate::io;
+use crate::timer::Timer;
+use crate::transport::WriteSide;
+use crate::worker::Worker;
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use std::fs::File;
+use std::io::{ErrorKind, Result};
+use stdx::Segment;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// What is sent under one deadline, and by one `sendfile`: more would let one client hold the worker for long.
+const PIECE_MAX: usize = 512 * 1024;
+
+/// The way to the client.
+pub(super) struct Way<'w, 'c> {
+    pub(super) worker: &'w Worker,
+    pub(super) config: &'w EngineConfig,
+    pub(super) timer: &'w Timer,
+    pub(super) client: &'w mut WriteSide<'c>,
+}
+
+impl Way<'_, '_> {
+    /// Sends head and segments: the head together with the first bytes. How many bytes of segments there were.
+    pub(super) async fn transmit(&mut self, head: &[u8], segments: &[Segment]) -> Result<u64> {
+        let first = match segments.first() {
+            // A stream of HTTP/2 takes the bytes as they are and not a copy, but not together with others.
+            _ if matches!(self.client, WriteSide::Http2(_)) => &[],
+            Some(Segment::Memory(bytes, start, length)) => &bytes[*start..start + length.min(&PIECE_MAX)],
+            _ => &[],
+        };
+        self.arm();
+        io::write_both(self.client, head, first, self.timer).await?;
+        let (mut at, mut sent) = (first.len() as u64, 0);
+        for segment in segments {
+            while at < segment.length() {
+                self.arm();
+                at += self.piece(segment, at).await?;
+            }
+            sent += at;
+            at = 0;
+        }
+        Ok(sent)
+    }
+
+    /// Gives the client its time to take what is sent next.
+    pub(super) fn arm(&self) {
+        self.timer.arm(self.worker.clock.deadline_ms(self.config.client.send_timeout));
+    }
+
+    /// Sends what comes at `at`: by the kernel alone where a file goes to a connection in the clear, and without a copy to
+    /// a stream of HTTP/2. How many bytes that were.
+    async fn piece(&mut self, segment: &Segment, at: u64) -> Result<u64> {
+        match (segment, &*self.client) {
+            (Segment::File(file, start, length), WriteSide::Plain(half)) => {
+                send_file(half.as_ref(), file, start + at, length - at, self.timer).await
+            }
+            (_, WriteSide::Http2(stream)) => {
+                let bytes = shared(segment.slice(at, PIECE_MAX as u64))?;
+                let count = bytes.len() as u64;
+                io::share(stream, bytes, self.timer).await.map(|()| count)
+            }
+            _ => self.copy(segment, at).await,
+        }
+    }
+
+    async fn copy(&mut self, segment: &Segment, at: u64) -> Result<u64> {
+        let mut buffer = self.worker.buffers.take_relay();
+        let sent = match segment.piece(at, &mut buffer) {
+            Ok(piece) => {
+                let piece = &piece[..piece.len().min(PIECE_MAX)];
+                io::write_all(self.client, piece, self.timer).await.map(|()| piece.len() as u64)
+            }
+            Err(error) => Err(error),
+        };
+        self.worker.buffers.put_relay(buffer);
+        sent
+    }
+}
+
+/// Bytes of a segment to be kept until they are sent: of a file, as many as one read brings.
+fn shared(segment: Segment) -> Result<Bytes> {
+    match segment {
+        Segment::Memory(bytes, start, length) => Ok(Bytes::from_owner(bytes).slice(start..start + length)),
+        Segment::File(file, start, length) => {
+            let room = usize::try_from(length).unwrap_or(usize::MAX).min(RELAY_BUFFER);
+            let mut piece = Vec::with_capacity(room);
+            rustix::io::pread(&file, spare_capacity(&mut piece), start)?;
+            piece.truncate(room);
+            if piece.is_empty() { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(piece.into()) }
+        }
+    }
+}
+
+async fn send_file(stream: &TcpStream, file: &File, from: u64, length: u64, timer: &Timer) -> Result<u64> {
+    let count = usize::try_from(length).unwrap_or(usize::MAX).min(PIECE_MAX);
+    loop {
+        let mut at = from;
+        let send = || Ok(rustix::fs::sendfile(stream, file, Some(&mut at), count)?);
+        match stream.try_io(Interest::WRITABLE, send) {
+            // The file has become shorter than the head said: all that is left is to cut the answer off.
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => return Ok(count as u64),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => io::writable(stream, timer).await?,
+            Err(error) => return Err(error),
+        }
+    }
+}
