@@ -23,7 +23,7 @@ use engine::{Bound, Engine, Mount};
 use observe::Metrics;
 use observe::metrics::Metric;
 use secrets::Secrets;
-use snapshot::{Builder, FollowStatus, Published, Rebuild, Snapshot};
+use snapshot::{Builder, FollowStatus, InPlugins, Published, Rebuild, Snapshot};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Health;
@@ -125,12 +125,14 @@ impl Parts {
         let readiness = Readiness::new(assemble::workers(settings)).with_centre(centre.health());
         let discovery =
             Discovery::start(settings.discovery.clone()).context("service discovery can't start")?;
+        let discovery = Arc::new(discovery);
+        plan.registry.shared.insert(Arc::new(InPlugins::new(Arc::clone(&discovery))));
         Ok(Self {
             centre,
             metrics,
             published: Arc::new(Published::new(Arc::new(first))),
             status: Arc::default(),
-            discovery: Arc::new(discovery),
+            discovery,
             readiness,
         })
     }

@@ -1,6 +1,6 @@
 //! Upstreams that are written in plugins' configurations.
 
-use crate::{CompileContext, UpstreamChoice};
+use crate::{CompileContext, Shared, UpstreamChoice};
 use model::ConfigError;
 use serde_json::Value;
 use std::any::Any;
@@ -8,10 +8,14 @@ use std::sync::Arc;
 
 /// Compiles an upstream, defaults filled in, into the form that the engine asks: `snapshot::Upstream`. The framework
 /// knows nothing of that type.
-pub type CompileUpstream = fn(&model::Upstream) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>>;
+pub type CompileUpstream =
+    fn(&model::Upstream, &Shared) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>>;
 
 /// Where nobody asks upstreams, as in the tests of plugins, they stay as written.
-pub(crate) fn as_written(upstream: &model::Upstream) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
+pub(crate) fn as_written(
+    upstream: &model::Upstream,
+    _: &Shared,
+) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
     Ok(Arc::new(upstream.clone()))
 }
 
@@ -23,6 +27,6 @@ impl CompileContext<'_> {
     pub fn upstream(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
         let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
         let upstream: model::Upstream = serde_json::from_value(written.clone()).map_err(unreadable)?;
-        (self.compile_upstream)(&upstream).map(UpstreamChoice::Written)
+        (self.compile_upstream)(&upstream, self.shared).map(UpstreamChoice::Written)
     }
 }

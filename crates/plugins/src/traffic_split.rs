@@ -24,8 +24,7 @@
 //! ## Differences from APISIX
 //! - Every setting of an upstream that is written here counts; in APISIX retries, keepalive, TLS and others don't.
 //! - Each worker goes round by itself, as in APISIX. Where one upstream stands twice in a rule, both weights count.
-//! - An upstream that is written here has its nodes written here too, as in APISIX; one whose nodes service discovery
-//!   finds is named by its id.
+//! - An upstream that is written here may name a service (`service_name` and `discovery_type`) instead of nodes.
 //! - A missing upstream fails the requests that are sent to it, not all that the rule is asked about.
 
 use balance::{Algorithm, Balancer, Node, Pick};

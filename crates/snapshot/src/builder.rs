@@ -10,7 +10,7 @@ use crate::protos::Protos;
 use crate::resource::{Compiler, Resource};
 use crate::revealing::Revealing;
 use crate::ssl::Certificates;
-use crate::{Problem, Snapshot, StreamRoutes, Upstream};
+use crate::{InPlugins, Problem, Snapshot, StreamRoutes, Upstream};
 use discovery::Discovery;
 use model::{ConfigError, Kind};
 use plugin::{Chain, Registry};
@@ -129,11 +129,9 @@ impl Builder {
     /// Gives the upstreams of the snapshot the nodes that their services have now; whether any were others. No route is
     /// put together anew for it.
     pub fn refresh_services(&self) -> bool {
-        let refresh = |upstream: &Arc<Upstream>| {
-            upstream.discovered.as_ref().is_some_and(|discovered| discovered.refresh(upstream, None))
-        };
         // Each of them, not up to the first.
-        self.discovered.values().filter(|upstream| refresh(upstream)).count() > 0
+        let changed = self.discovered.values().filter(|upstream| upstream.refresh()).count();
+        self.registry.shared.get::<InPlugins>().refresh() || changed > 0
     }
 
     /// The secrets that it builds with.

@@ -34,8 +34,8 @@ pub use route::{Broken, Route};
 pub use status::FollowStatus;
 pub use stream_route::{StreamFacts, StreamRoute, StreamRoutes};
 pub use upstream::{
-    ActiveChecks, Board, CheckTarget, Checks, Discovered, Judgement, PassiveChecks, ProbeRequest, Shared,
-    Watched,
+    ActiveChecks, Board, CheckTarget, Checks, Discovered, InPlugins, Judgement, PassiveChecks, ProbeRequest,
+    Shared, Watched,
 };
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream, UpstreamTls};
 

@@ -3,11 +3,13 @@
 mod board;
 mod checks;
 mod discovered;
+mod in_plugins;
 mod shared;
 
 pub use board::{Board, CheckTarget, Watched};
 pub use checks::{ActiveChecks, Checks, Judgement, PassiveChecks, ProbeRequest};
 pub use discovered::Discovered;
+pub use in_plugins::InPlugins;
 pub use shared::Shared;
 
 use balance::Algorithm;
@@ -188,10 +190,17 @@ impl Upstream {
     ///
     /// # Errors
     /// As [`Self::compile`].
-    pub fn of_plugin(written: &model::Upstream) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
+    pub fn of_plugin(
+        written: &model::Upstream,
+        shared: &plugin::Shared,
+    ) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
+        let in_plugins = shared.get::<InPlugins>();
+        let discovered = in_plugins.service(written).map(Discovered::new);
         // Nobody probes its nodes: one given up for its failures would stay so for ever.
-        let unchecked = Self { checks: None, ..Self::compile(written)? };
-        Ok(crate::reuse::upstream(None, "", unchecked))
+        let compiled = Self { checks: None, discovered, ..Self::compile(written)? };
+        let upstream = crate::reuse::upstream(None, "", compiled);
+        in_plugins.keep(&upstream);
+        Ok(upstream)
     }
 
     /// Compiles an upstream as written. Its `uid` is 0 and nothing is `shared`: whoever keeps it gives it both.

@@ -66,6 +66,11 @@ impl Upstream {
         form.unwrap_or_else(|| Arc::clone(self))
     }
 
+    /// Takes over what its service knows of its nodes now; whether anything was new.
+    pub(crate) fn refresh(&self) -> bool {
+        self.discovered.as_ref().is_some_and(|discovered| discovered.refresh(self, None))
+    }
+
     fn without_nodes(&self) -> Self {
         Self {
             uid: 0,

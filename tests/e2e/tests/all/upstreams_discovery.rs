@@ -104,6 +104,22 @@ fn answers_that_change_every_second_fail_no_request() {
 }
 
 #[test]
+fn upstreams_in_plugins_name_services_too() {
+    let (dns, own, nodes) = (Dns::start(), node(), [node(), node()]);
+    dns.set("a.test", &["127.0.0.1"], 60);
+    let say = |node: &Upstream| dns.set_services("srv.test", &[(0, 1, node.port, "a.test")], 1);
+    say(&nodes[0]);
+    let gateway = with_dns(&dns);
+    let split = json!({ "rules": [{ "weighted_upstreams": [{ "upstream": by("dns", "srv.test") }, {}] }] });
+    let upstream = json!({ "nodes": { own.address(): 1 } });
+    let route = json!({ "uri": "/*", "plugins": { "traffic-split": split }, "upstream": upstream });
+    gateway.put("routes/1", &route);
+    until_answering(&gateway, &[&nodes[0], &own]);
+    say(&nodes[1]);
+    until_answering(&gateway, &[&nodes[1], &own]);
+}
+
+#[test]
 fn a_service_that_is_not_known_is_503() {
     let dns = Dns::start();
     let gateway = with_dns(&dns);
