@@ -14,7 +14,7 @@ use crate::timer::Timer;
 use crate::transport::{ReadSide, WriteSide};
 use crate::upstream::Connection;
 use crate::worker::Worker;
-use plugin::{Exchange, ResponseSource, UpstreamResponse, Verdict};
+use plugin::{Exchange, Keeper, ResponseSource, UpstreamResponse, Verdict};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -176,12 +176,7 @@ impl Ends<'_, '_, '_> {
         let made = UpstreamResponse { head: Some((response, &buffer[..response.length])), reply: None };
         let recorder = match ask_keeper(exchange, &made) {
             Verdict::Pass => None,
-            Verdict::Record(recorder) => {
-                // The upstream was asked for the whole, whatever the client has.
-                exchange.status =
-                    Asked::of(exchange, response, &buffer[..response.length]).seen(response.status);
-                Some(recorder)
-            }
+            Verdict::Record(recorder) => Some(recorder),
             Verdict::Instead(kept) => {
                 return Ok(Box::pin(self.deliver_kept(filled, job, &kept, body_done.get())).await);
             }
@@ -234,8 +229,17 @@ impl Ends<'_, '_, '_> {
 fn ask_keeper(exchange: &mut Exchange<'_>, made: &UpstreamResponse<'_>) -> Verdict {
     match exchange.extras.as_mut().and_then(|extras| extras.keeper.take()) {
         None => Verdict::Pass,
-        Some(mut keeper) => keeper.answered(exchange, made),
+        Some(keeper) => ask(keeper, exchange, made),
     }
+}
+
+fn ask(mut keeper: Box<dyn Keeper>, exchange: &mut Exchange<'_>, made: &UpstreamResponse<'_>) -> Verdict {
+    let verdict = keeper.answered(exchange, made);
+    if let (Verdict::Record(_), Some((head, bytes))) = (&verdict, made.head) {
+        // The upstream was asked for the whole, whatever the client has.
+        exchange.status = Asked::of(exchange, head, bytes).seen(head.status);
+    }
+    verdict
 }
 
 /// How a body that comes as `length` goes to the client.
