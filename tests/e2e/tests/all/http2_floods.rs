@@ -95,8 +95,8 @@ fn gateway() -> Gateway {
     gateway
 }
 
-/// Lets `attack` begin, and run to its end, beside a client that is served before, meanwhile and afterwards. The attack
-/// gives the reason why its connection ended; it has to be counted.
+/// Lets `attack` run beside a client that is served before, meanwhile and afterwards. The attacker's connection has to end,
+/// and to be counted with the reason.
 fn withstands(attack: impl FnOnce(&mut Attacker), settings: &[u8]) {
     let gateway = gateway();
     asynchronously(async {
@@ -105,7 +105,8 @@ fn withstands(attack: impl FnOnce(&mut Attacker), settings: &[u8]) {
         let mut attacker = Attacker::connect(&gateway, settings);
         attack(&mut attacker);
         assert_eq!(other.get("/file").await.0, 200);
-        assert_eq!(attacker.end(), Some(ENHANCE_YOUR_CALM));
+        // Who still sends when the connection is closed gets a reset, and may lose the last word by it; the count stays.
+        assert!(matches!(attacker.end(), None | Some(ENHANCE_YOUR_CALM)));
         assert_eq!(other.get("/file").await.0, 200);
     });
     let counted = "apisix_http2_connections_refused_total{reason=\"enhance_your_calm\"} 1";
