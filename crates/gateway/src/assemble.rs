@@ -20,13 +20,33 @@ pub fn workers(settings: &Settings) -> usize {
     settings.process.workers.unwrap_or_else(cores::granted)
 }
 
+/// What tells this process from others.
+#[derive(Debug)]
+pub struct Own {
+    /// Random bits that make its request ids its own.
+    pub seed: u64,
+    /// The id of this node among those of its fleet: hexadecimal digits, which outlive the process.
+    pub node_id: String,
+}
+
+/// The first 128 bits of a node's id in the form that APISIX's ids have.
+fn as_uuid(hex: &str) -> String {
+    let mut rest = hex;
+    let parts = [8, 4, 4, 4, 12].map(|length| {
+        let (part, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        rest = after;
+        part
+    });
+    parts.join("-")
+}
+
 /// What `Server` headers say.
 fn server_name(settings: &Settings) -> &'static str {
     if settings.proxy.server_tokens { concat!("Tidegate/", env!("CARGO_PKG_VERSION")) } else { "Tidegate" }
 }
 
 /// The data plane's configuration.
-pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>) -> EngineConfig {
+pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>) -> EngineConfig {
     let (http, proxy) = (&settings.http, &settings.proxy);
     let pool = &http.upstream;
     EngineConfig {
@@ -59,8 +79,9 @@ pub fn engine(settings: &Settings, plan: &Plan, seed: u64, mount: Option<Mount>)
         body_vars: explain(settings).body,
         gateway: plugin::Gateway {
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            id: proxy.id.clone().unwrap_or_else(|| as_uuid(&own.node_id)),
             pid: std::process::id(),
-            seed,
+            seed: own.seed,
         },
         mount,
         access_log: plan.access_log.open.clone(),
@@ -184,6 +205,16 @@ pub fn admin(all: &Settings, settings: &settings::Admin) -> AdminSettings {
         },
         server: server_name(all),
         ..AdminSettings::default()
+    }
+}
+
+/// What stands before keys where they are shown: etcd's prefix, APISIX's default of it, and nothing before those that
+/// come from a document.
+pub fn key_prefix(settings: &Settings) -> &str {
+    match &settings.provider {
+        Provider::Etcd(etcd) => &etcd.prefix,
+        Provider::File(_) | Provider::Standalone => "",
+        Provider::Embedded => "/apisix",
     }
 }
 

@@ -10,7 +10,6 @@ use crate::daemon::Announcement;
 use crate::encryption;
 use crate::health::NodesHealth;
 use crate::key_file;
-use crate::launch::Launch;
 use crate::plan::Plan;
 use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
@@ -34,6 +33,9 @@ use tokio::sync::{mpsc, watch};
 /// How long the first configuration may take to load: 100,000 routes take about a second.
 const FIRST_LOAD: Duration = Duration::from_secs(120);
 
+/// How long collectors of logs may take for what is left at the end.
+const LAST_LOGS: Duration = Duration::from_secs(3);
+
 /// The file in the data directory that tells this node from the others of its fleet.
 const NODE_ID_FILE: &str = "node.id";
 
@@ -53,6 +55,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     centre::lay_over(&mut settings, centre.file.as_deref());
     let plan = Plan::make(&settings, &started.launch, None)?;
     let parts = Parts::make(&settings, &plan, centre)?;
+    let node_id = key_file::read_or_make(started.launch.data_dir.join(NODE_ID_FILE), "the node's id")?.key;
     let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
     let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {
@@ -76,7 +79,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
         admin,
         control: api,
         mount,
-        seed: seed(),
+        own: assemble::Own { seed: seed(), node_id: node_id.clone() },
         rebuilds,
         file,
         memory,
@@ -94,10 +97,11 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     for index in 0..assemble::workers(&running.settings) {
         parts.readiness.mark(index);
     }
-    parts.join_fleet(&running.started.launch, control.handle(), stopped)?;
+    parts.join_fleet(node_id, control.handle(), stopped);
     ready.ready()?;
     tracing::warn!(version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
     control.block_on(until_told(&mut running, engine))?;
+    running.delivery().finish(LAST_LOGS);
     // Admin requests at hand are answered before the store closes.
     drop(stop);
     builder_runtime.shutdown_timeout(Duration::from_secs(1));
@@ -111,6 +115,7 @@ struct Parts {
     centre: Centre,
     metrics: Arc<Metrics>,
     published: Arc<Published>,
+    health: NodesHealth,
     status: Arc<FollowStatus>,
     discovery: Arc<Discovery>,
     readiness: Readiness,
@@ -127,10 +132,16 @@ impl Parts {
             Discovery::start(settings.discovery.clone()).context("service discovery can't start")?;
         let discovery = Arc::new(discovery);
         plan.registry.shared.insert(Arc::new(InPlugins::new(Arc::clone(&discovery))));
+        let published = Arc::new(Published::new(Arc::new(first)));
+        let key_prefix = assemble::key_prefix(settings).to_owned();
+        let health = NodesHealth { published: Arc::clone(&published), key_prefix };
+        let counted = health.clone();
+        metrics.before_scrapes(move |metrics| counted.count(metrics));
         Ok(Self {
             centre,
             metrics,
-            published: Arc::new(Published::new(Arc::new(first))),
+            published,
+            health,
             status: Arc::default(),
             discovery,
             readiness,
@@ -140,13 +151,10 @@ impl Parts {
     fn control_api(&self, plan: &Plan, settings: &Settings) -> Control {
         let (store, published) = (Arc::clone(&self.centre.store), Arc::clone(&self.published));
         let setting = assemble::explain(settings);
-        Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(self.health()))
+        Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(self.health.clone()))
             .with_status(Arc::clone(&self.status))
             .with_discovery(Arc::clone(&self.discovery))
-    }
-
-    fn health(&self) -> NodesHealth {
-        NodesHealth(Arc::clone(&self.published))
+            .with_key_prefix(&self.health.key_prefix)
     }
 
     /// Loads the configuration and follows the store from then on, on a thread of its own: building a snapshot takes
@@ -185,15 +193,10 @@ impl Parts {
     }
 
     /// Tells the fleet how far this node is, from now until it stops.
-    fn join_fleet(
-        &self,
-        launch: &Launch,
-        control: &Handle,
-        mut stopped: watch::Receiver<()>,
-    ) -> anyhow::Result<()> {
-        let Some(etcd) = self.centre.etcd.clone() else { return Ok(()) };
+    fn join_fleet(&self, node_id: String, control: &Handle, mut stopped: watch::Receiver<()>) {
+        let Some(etcd) = self.centre.etcd.clone() else { return };
         let member = Member {
-            id: key_file::read_or_make(launch.data_dir.join(NODE_ID_FILE), "the node's id")?.key,
+            id: node_id,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: 0,
@@ -201,7 +204,6 @@ impl Parts {
         let applied = self.published.applied();
         let stop = async move { while stopped.changed().await.is_ok() {} };
         control.spawn(async move { etcd.attend(member, applied, stop).await });
-        Ok(())
     }
 }
 
@@ -270,10 +272,7 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     }
     if let Some(address) = settings.metrics.listen {
         let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address).await?;
-        apps.push((
-            listener,
-            servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics), parts.health()),
-        ));
+        apps.push((listener, servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics))));
     }
     if let (Some(control), Some(address)) = (control, settings.control) {
         let listener = servers::bind("the control API (apisix.control)", address).await?;

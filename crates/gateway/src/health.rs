@@ -8,11 +8,16 @@ use std::sync::Arc;
 
 /// The health of the nodes of the current snapshot.
 #[derive(Debug, Clone)]
-pub struct NodesHealth(pub Arc<Published>);
+pub struct NodesHealth {
+    /// Where that is.
+    pub published: Arc<Published>,
+    /// What stands before the keys of upstreams where they are shown.
+    pub key_prefix: String,
+}
 
 impl Health for NodesHealth {
     fn nodes(&self, key: &str) -> Vec<NodeHealth> {
-        let snapshot = self.0.current();
+        let snapshot = self.published.current();
         let upstream = snapshot.checked.get(key).map(Upstream::latest);
         upstream.iter().flat_map(|upstream| nodes(upstream)).map(shown).collect()
     }
@@ -21,14 +26,14 @@ impl Health for NodesHealth {
 impl NodesHealth {
     /// Sets `upstream_status` to what is known now: nodes that are no longer checked are gone from it.
     pub fn count(&self, metrics: &Metrics) {
-        let snapshot = self.0.current();
+        let snapshot = self.published.current();
         let mut samples = Vec::new();
         for (key, upstream) in snapshot.checked.iter() {
             for node in nodes(&upstream.latest()) {
                 let node = shown(node);
                 let usable = !node.status.ends_with("unhealthy");
                 samples.push((
-                    [format!("/apisix{key}"), node.ip, node.port.to_string()],
+                    [format!("{}{key}", self.key_prefix), node.ip, node.port.to_string()],
                     f64::from(u8::from(usable)),
                 ));
             }

@@ -6,6 +6,7 @@ use crate::config::Settings;
 use crate::config::centre::Provider;
 use crate::launch::Launch;
 use anyhow::Context as _;
+use delivery::Delivery;
 use observe::AccessLog;
 use observe::access_log::AccessLogConfig;
 use plugin::Registry;
@@ -84,6 +85,7 @@ impl Plan {
                 let registry = registry(settings)?;
                 // As long as the process lives: a changed zone waits for a restart.
                 registry.shared.insert(Arc::new(assemble::zones(settings, launch)));
+                registry.shared.insert(Arc::new(Delivery::below(&launch.data_dir)));
                 Arc::new(registry)
             }
         };

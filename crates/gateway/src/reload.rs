@@ -12,6 +12,7 @@ use crate::limits;
 use crate::plan::Plan;
 use admin::{Control, CurrentAdmin};
 use anyhow::Context as _;
+use delivery::Delivery;
 use engine::{Engine, EngineConfig, Mount, Ports};
 use observe::{ErrorLog, Metrics};
 use snapshot::{Published, Rebuild};
@@ -46,8 +47,8 @@ pub struct Running {
     pub control: Option<Arc<Control>>,
     /// The Admin API on the data ports, where it is there.
     pub mount: Option<Mount>,
-    /// Random bits of this process.
-    pub seed: u64,
+    /// What tells this process from others.
+    pub own: assemble::Own,
     /// Where new snapshots are ordered.
     pub rebuilds: mpsc::Sender<Rebuild>,
     /// The standalone file, where there is one.
@@ -72,6 +73,7 @@ impl Running {
         for log in [&self.plan.access_log, &self.plan.stream_log] {
             log.open.iter().for_each(|log| log.reopen());
         }
+        self.delivery().reopen_files();
         if let Err(error) = self.started.error_log.reopen() {
             tracing::error!(%error, "can't open the error log anew; going on with the old file");
         }
@@ -102,9 +104,14 @@ impl Running {
         Ok(())
     }
 
+    /// What sends loggers' entries, as long as the process lives.
+    pub fn delivery(&self) -> Arc<Delivery> {
+        self.plan.registry.shared.get()
+    }
+
     /// The data plane's configuration.
     pub fn engine_config(&self) -> EngineConfig {
-        assemble::engine(&self.settings, &self.plan, self.seed, self.mount.clone())
+        assemble::engine(&self.settings, &self.plan, &self.own, self.mount.clone())
     }
 
     /// Everything that can fail: the new settings, what they come to, and the changes that wait for a restart.

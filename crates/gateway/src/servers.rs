@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::health::NodesHealth;
 use admin::{AdminRequest, CurrentAdmin};
 use anyhow::Context;
 use axum::Router;
@@ -30,11 +29,10 @@ pub async fn bind(purpose: &str, address: SocketAddr) -> anyhow::Result<TcpListe
 }
 
 /// What Prometheus scrapes.
-pub fn metrics(uri: &str, metrics: Arc<Metrics>, health: NodesHealth) -> Router {
+pub fn metrics(uri: &str, metrics: Arc<Metrics>) -> Router {
     let scrape = move || {
-        health.count(&metrics);
         let text = observe::exposition(&metrics);
-        std::future::ready(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+        std::future::ready(([(header::CONTENT_TYPE, observe::EXPOSITION_TYPE)], text))
     };
     Router::new().route(uri, get(scrape))
 }

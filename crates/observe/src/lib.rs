@@ -13,4 +13,5 @@ pub mod metrics;
 pub use access_log::AccessLog;
 pub use append::append_to;
 pub use error_log::ErrorLog;
-pub use metrics::{Connections, Metrics, exposition};
+pub use local_time::local_time;
+pub use metrics::{Connections, EXPOSITION_TYPE, Metrics, exposition};

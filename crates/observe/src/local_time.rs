@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::sync::OnceLock;
 
 /// One second, formatted. Made once a second and copied into every line of that second.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,6 +27,14 @@ impl LocalTime {
             error_log: time.strftime("%Y/%m/%d %H:%M:%S").to_string(),
         }
     }
+}
+
+/// `$time_local` and `$time_iso8601` of the second `unix_s`, for whoever has no clock hand that shows them already.
+#[must_use]
+pub fn local_time(unix_s: i64) -> [String; 2] {
+    static ZONE: OnceLock<TimeZone> = OnceLock::new();
+    let time = LocalTime::at(unix_s, ZONE.get_or_init(TimeZone::system));
+    [time.common, time.iso8601]
 }
 
 #[cfg(test)]

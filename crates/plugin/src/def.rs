@@ -3,7 +3,9 @@
 use crate::auth::ConsumerSide;
 use crate::chain::CompiledPlugin;
 use crate::registry::CompileContext;
-use crate::{Authenticator, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog};
+use crate::{
+    Authenticator, MakeApis, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog,
+};
 use model::ConfigError;
 use model::var::BodyNeed;
 use schemars::JsonSchema;
@@ -88,6 +90,9 @@ pub struct PluginDef {
     pub proto_field: Option<&'static str>,
     /// What it answers in the control API.
     pub control_apis: &'static [ControlApi],
+    /// It serves the endpoints of other plugins: what it is compiled to depends on all of them.
+    pub(crate) serves_apis: bool,
+    pub(crate) public_apis: Option<MakeApis>,
     pub(crate) schema: fn() -> Value,
     pub(crate) metadata_schema: fn() -> Option<Value>,
     pub(crate) compile: Compile,
@@ -114,6 +119,8 @@ impl PluginDef {
                 encrypt_fields: &[],
                 proto_field: None,
                 control_apis: &[],
+                serves_apis: false,
+                public_apis: None,
                 schema: T::schema,
                 metadata_schema: T::metadata_schema,
                 compile: compile::<T>,
@@ -216,6 +223,21 @@ impl<T: Plugin> PluginDefBuilder<T> {
     #[must_use]
     pub const fn control_apis(mut self, apis: &'static [ControlApi]) -> Self {
         self.def.control_apis = apis;
+        self
+    }
+
+    /// Endpoints for clients, on routes that open them.
+    #[must_use]
+    pub const fn public_apis(mut self, make: MakeApis) -> Self {
+        self.def.public_apis = Some(make);
+        self
+    }
+
+    /// It serves the endpoints of other plugins, [`CompileContext::public_apis`], and is compiled again when what these
+    /// are configured with changes.
+    #[must_use]
+    pub const fn serves_apis(mut self) -> Self {
+        self.def.serves_apis = true;
         self
     }
 

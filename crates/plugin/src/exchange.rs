@@ -146,6 +146,8 @@ impl<'a> Exchange<'a> {
 pub struct Gateway {
     /// This machine's name: `$hostname`.
     pub hostname: String,
+    /// What tells this gateway from the others of its fleet.
+    pub id: String,
     /// This process: `$pid`.
     pub pid: u32,
     /// Random bits chosen at start, so that request ids of two processes differ.

@@ -99,6 +99,15 @@ impl HeaderEdits {
         Some((op.kind != Kind::Remove).then(|| &self.lines[op.start + op.name_len + 2..op.end - 2]))
     }
 
+    /// The names and values of the fields to be added.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let adds = self.ops.iter().filter(|op| matches!(op.kind, Kind::Set | Kind::Append));
+        adds.map(|op| {
+            let line = &self.lines[op.start..op.end - 2];
+            (&line[..op.name_len], &line[op.name_len + 2..])
+        })
+    }
+
     /// Whether there is nothing to do.
     #[must_use]
     #[inline]

@@ -3,7 +3,7 @@
 use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
 use crate::upstreams::as_written;
-use crate::{CompileUpstream, Meta, PluginDef, Shared};
+use crate::{CompileUpstream, Meta, PluginDef, PublicApi, Shared};
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
 use protos::Definitions;
@@ -20,7 +20,7 @@ pub struct Registry {
     attributes: Map<String, Value>,
     /// Built in, and switched off by the operator.
     disabled: Vec<&'static str>,
-    compile_upstream: CompileUpstream,
+    pub(crate) compile_upstream: CompileUpstream,
     /// Those of stream routes, which have names and schemas of their own.
     streams: Option<Box<Registry>>,
 }
@@ -48,7 +48,7 @@ pub struct CompileContext<'a> {
     pub attributes: Option<&'a Value>,
     /// Where the configuration stands.
     pub parent: Parent<'a>,
-    pub(crate) compile_upstream: CompileUpstream,
+    pub(crate) registry: &'a Registry,
 }
 
 /// What a plugin is made of besides its own configuration.
@@ -67,6 +67,14 @@ pub struct Parent<'a> {
     pub resource_key: &'a str,
     /// Changes when, and only when, this plugin's configuration there changes.
     pub config_version: u64,
+}
+
+impl CompileContext<'_> {
+    /// The endpoints for clients that the plugins of this gateway have.
+    #[must_use]
+    pub fn public_apis(&self) -> Vec<PublicApi> {
+        self.registry.public_apis()
+    }
 }
 
 impl Registry {
@@ -141,9 +149,19 @@ impl Registry {
     /// Whether a plugin compiled by `other` is the same as if this registry had compiled it.
     #[must_use]
     pub fn treats_alike(&self, other: &Self, name: &str) -> bool {
+        let alike = |name: &str| {
+            self.entries.contains_key(name) == other.entries.contains_key(name)
+                && self.attributes(name) == other.attributes(name)
+        };
+        let serves_apis = self.get(name).is_some_and(|def| def.serves_apis);
+        let mut names = self.entries.keys().chain(other.entries.keys());
         Arc::ptr_eq(&self.shared, &other.shared)
-            && self.entries.contains_key(name) == other.entries.contains_key(name)
-            && self.attributes.get(name) == other.attributes.get(name)
+            && if serves_apis { names.all(|name| alike(name)) } else { alike(name) }
+    }
+
+    /// A plugin's part of `plugin_attr`.
+    pub(crate) fn attributes(&self, name: &str) -> Option<&Value> {
+        self.attributes.get(name)
     }
 
     /// The definition of the plugin called `name`.
@@ -182,6 +200,13 @@ impl Registry {
     #[must_use]
     pub fn check_config(&self, name: &str, config: &Value) -> Option<Report> {
         self.entries.get(name).map(|entry| entry.validator.check(config))
+    }
+
+    /// Fills the defaults of a plugin's schema in; nothing for an unknown plugin.
+    pub fn apply_defaults(&self, name: &str, config: &mut Value) {
+        if let Some(entry) = self.entries.get(name) {
+            entry.validator.apply_defaults(config);
+        }
     }
 
     /// The JSON Schema of what consumers hold for an auth plugin; `None` for other plugins.
@@ -252,9 +277,9 @@ impl Registry {
             shared: &self.shared,
             metadata: ingredients.metadata,
             definitions: ingredients.definitions,
-            attributes: self.attributes.get(name),
+            attributes: self.attributes(name),
             parent,
-            compile_upstream: self.compile_upstream,
+            registry: self,
         };
         let compiled = accept(&entry.validator, config).and_then(|mut config| {
             if let Some(object) = config.as_object_mut() {

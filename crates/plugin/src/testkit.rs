@@ -78,7 +78,7 @@ impl Bench {
             head,
             bytes: text.into_bytes(),
             client: Client::new(local(40_000), local(9080), 1),
-            gateway: Gateway { hostname: "gateway".to_owned(), pid: 1, seed: 1 },
+            gateway: Gateway { hostname: "gateway".to_owned(), id: "an-id".to_owned(), pid: 1, seed: 1 },
             worker: WorkerToken::claim().expect("fewer tests than tokens"),
             route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
             body: None,

@@ -27,6 +27,6 @@ impl CompileContext<'_> {
     pub fn upstream(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
         let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
         let upstream: model::Upstream = serde_json::from_value(written.clone()).map_err(unreadable)?;
-        (self.compile_upstream)(&upstream, self.shared).map(UpstreamChoice::Written)
+        (self.registry.compile_upstream)(&upstream, self.shared).map(UpstreamChoice::Written)
     }
 }

@@ -176,7 +176,12 @@ impl Exchange<'_> {
             Var::RequestId => Some(Cow::Owned(format!("{:032x}", self.id()).into_bytes())),
             Var::Hostname => text(&self.gateway.hostname),
             Var::Pid => Some(number(u64::from(self.gateway.pid))),
-            Var::Msec => Some(seconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())),
+            Var::Msec => Some(seconds(since_1970())),
+            Var::TimeLocal | Var::TimeIso8601 => {
+                let [local, iso8601] = observe::local_time(since_1970().as_secs().cast_signed());
+                let time = if *var == Var::TimeLocal { local } else { iso8601 };
+                Some(Cow::Owned(time.into_bytes()))
+            }
             _ => None,
         }
     }
@@ -246,6 +251,10 @@ fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 pub(crate) fn text(value: &str) -> Option<Cow<'_, [u8]>> {

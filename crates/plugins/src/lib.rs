@@ -10,6 +10,7 @@ mod compression;
 mod decoding;
 mod headers;
 mod limit_key;
+pub mod logging;
 mod random;
 mod redis_policy;
 mod text;
@@ -22,10 +23,12 @@ pub mod csrf;
 pub mod echo;
 pub mod example_plugin;
 pub mod fault_injection;
+pub mod file_logger;
 pub mod grpc_transcode;
 pub mod grpc_web;
 pub mod gzip;
 pub mod hmac_auth;
+pub mod http_logger;
 pub mod ip_restriction;
 pub mod jwt_auth;
 pub mod key_auth;
@@ -34,17 +37,22 @@ pub mod limit_count;
 pub mod limit_req;
 pub mod mocking;
 pub mod mqtt_proxy;
+pub mod node_status;
 pub mod prometheus;
 pub mod proxy_cache;
 pub mod proxy_rewrite;
+pub mod public_api;
 pub mod real_ip;
 pub mod redirect;
 pub mod referer_restriction;
 pub mod request_id;
 pub mod request_validation;
 pub mod response_rewrite;
+pub mod syslog;
+pub mod tcp_logger;
 pub mod traffic_split;
 pub mod ua_restriction;
+pub mod udp_logger;
 pub mod uri_blocker;
 
 /// All plugins of routes, in alphabetical order.
@@ -57,10 +65,12 @@ pub const ALL: &[&PluginDef] = &[
     &echo::DEF,
     &example_plugin::DEF,
     &fault_injection::DEF,
+    &file_logger::DEF,
     &grpc_transcode::DEF,
     &grpc_web::DEF,
     &gzip::DEF,
     &hmac_auth::DEF,
+    &http_logger::DEF,
     &ip_restriction::DEF,
     &jwt_auth::DEF,
     &key_auth::DEF,
@@ -68,17 +78,22 @@ pub const ALL: &[&PluginDef] = &[
     &limit_count::DEF,
     &limit_req::DEF,
     &mocking::DEF,
+    &node_status::DEF,
     &prometheus::DEF,
     &proxy_cache::DEF,
     &proxy_rewrite::DEF,
+    &public_api::DEF,
     &real_ip::DEF,
     &redirect::DEF,
     &referer_restriction::DEF,
     &request_id::DEF,
     &request_validation::DEF,
     &response_rewrite::DEF,
+    &syslog::DEF,
+    &tcp_logger::DEF,
     &traffic_split::DEF,
     &ua_restriction::DEF,
+    &udp_logger::DEF,
     &uri_blocker::DEF,
 ];
 
@@ -88,6 +103,7 @@ pub const STREAM: &[&PluginDef] = &[
     &limit_conn::stream::DEF,
     &mqtt_proxy::DEF,
     &prometheus::DEF,
+    &syslog::DEF,
     &traffic_split::DEF,
 ];
 

@@ -3,8 +3,8 @@
 //! ## When to use
 //! To see per route, service, consumer and upstream node how many requests ended in which status, how long they took
 //! in all, in the upstream and in the gateway, and how many bytes they moved. Usually set once, as a global rule. The
-//! figures are served at `plugin_attr.prometheus.export_addr` (127.0.0.1:9091) under `/apisix/prometheus/metrics`, with
-//! APISIX's names and labels. On stream routes it counts sessions, their ends and their bytes.
+//! figures are served at `plugin_attr.prometheus.export_addr` (127.0.0.1:9091) under `/apisix/prometheus/metrics`, or,
+//! with `enable_export_server: false`, on a route with `public-api`; with APISIX's names and labels. On stream routes it counts sessions, their ends and their bytes.
 //!
 //! ## Example
 //! ```json
@@ -30,7 +30,10 @@
 use model::ConfigError;
 use observe::Metrics;
 use observe::metrics::{DisabledLabels, HttpLabels, HttpSample, Metric, StreamSample};
-use plugin::{CompileContext, Exchange, OnLog, OnStreamLog, Plugin, PluginDef, Session, schema_of};
+use plugin::{
+    ApiContext, CompileContext, Exchange, Flow, OnLog, OnStreamLog, Plugin, PluginDef, PublicApi, Reply,
+    Session, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -38,8 +41,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<Prometheus>("prometheus", 500).prefer_route().on_log().on_stream_log().build();
+pub const DEF: PluginDef = PluginDef::new::<Prometheus>("prometheus", 500)
+    .prefer_route()
+    .on_log()
+    .on_stream_log()
+    .public_apis(public_apis)
+    .build();
 
 /// What a user writes.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -189,6 +196,25 @@ impl OnStreamLog for Prometheus {
         };
         self.metrics.record_stream(session.worker, &sample);
     }
+}
+
+/// The metrics, for routes that open them. Where a server of their own exports them, clients are not to have them.
+fn public_apis(cx: ApiContext<'_>) -> Vec<PublicApi> {
+    let attribute = |name: &str| cx.attributes?.get(name);
+    if attribute("enable_export_server").and_then(Value::as_bool).unwrap_or(true) {
+        return Vec::new();
+    }
+    let uri = attribute("export_uri").and_then(Value::as_str).unwrap_or("/apisix/prometheus/metrics");
+    let metrics: Arc<Metrics> = cx.shared.get();
+    let answer = move |_: &Exchange<'_>| {
+        let metrics = Arc::clone(&metrics);
+        // Thousands of series take milliseconds.
+        Flow::elsewhere(move || {
+            Reply::text(200, observe::exposition(&metrics))
+                .with_header("Content-Type", observe::EXPOSITION_TYPE)
+        })
+    };
+    vec![PublicApi::get(uri, answer)]
 }
 
 impl Prometheus {

@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["model"],
     &["router", "balance", "observe", "tls", "protos"],
-    &["plugin", "store", "cache", "files", "secrets", "discovery"],
+    &["plugin", "store", "cache", "delivery", "files", "secrets", "discovery"],
     &["plugins", "snapshot", "lua"],
     &["engine", "admin", "bench", "import"],
     &["gateway"],

@@ -5,20 +5,25 @@ use crate::AdminResponse;
 use crate::respond::Answer;
 use model::Kind;
 use model::schema::validator;
+use plugin::Registry;
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 use store::Entry;
 
 /// All resources of `kind`.
 pub(super) async fn all(control: &Control, kind: Kind) -> Answer {
-    let shown: Vec<Value> = entries(control, kind).await?.iter().map(|entry| show(kind, entry)).collect();
+    let registry = control.current().registry;
+    let entries = entries(control, kind).await?;
+    let shown: Vec<Value> = entries.iter().map(|entry| show(control, &registry, kind, entry)).collect();
     Ok(AdminResponse::json(200, &Value::from(shown)))
 }
 
 /// The resource `id` of `kind`.
 pub(super) async fn one(control: &Control, kind: Kind, id: &str) -> Answer {
     match control.store.get(&kind.key(id)).await? {
-        Some(entry) => Ok(AdminResponse::json(200, &show(kind, &entry))),
+        Some(entry) => {
+            Ok(AdminResponse::json(200, &show(control, &control.current().registry, kind, &entry)))
+        }
         None => Err(AdminResponse::error(404, format!("{}[{id}] not found", kind.noun()))),
     }
 }
@@ -62,21 +67,28 @@ pub(super) fn filled(kind: Kind, entry: &Entry) -> Value {
     filled
 }
 
-/// The key as APISIX shows it.
-pub(super) fn shown_key(key: &str) -> String {
-    format!("/apisix{key}")
-}
-
-fn show(kind: Kind, entry: &Entry) -> Value {
-    let value = filled(kind, entry);
+fn show(control: &Control, registry: &Registry, kind: Kind, entry: &Entry) -> Value {
+    let mut value = filled(kind, entry);
+    fill_plugins(registry, &mut value);
     let upstream = if kind == Kind::Upstream { Some(&value) } else { value.get("upstream") };
     json!({
         "has_domain": upstream.is_some_and(has_domain),
         "createdIndex": entry.create_revision,
         "modifiedIndex": entry.mod_revision,
-        "key": shown_key(&entry.key),
+        "key": control.shown_key(&entry.key),
         "value": value,
     })
+}
+
+/// Plugins with the defaults of their schemas, and with `_meta`, which APISIX gives to each.
+fn fill_plugins(registry: &Registry, value: &mut Value) {
+    let plugins = value.get_mut("plugins").and_then(Value::as_object_mut);
+    for (name, config) in plugins.into_iter().flatten() {
+        registry.apply_defaults(name, config);
+        if let Value::Object(config) = config {
+            config.entry("_meta").or_insert_with(|| json!({}));
+        }
+    }
 }
 
 fn value(entry: &Entry) -> Value {

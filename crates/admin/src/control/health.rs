@@ -85,7 +85,7 @@ fn checker(control: &Control, key: &str, value: &Value) -> Option<Value> {
     let of = |side: &str| checks.get(side)?.get("type");
     let kind = of("active").or_else(|| of("passive"));
     let nodes: Vec<Value> = control.health.nodes(key).iter().map(node).collect();
-    Some(json!({ "name": dump::shown_key(key), "type": kind, "nodes": nodes }))
+    Some(json!({ "name": control.shown_key(key), "type": kind, "nodes": nodes }))
 }
 
 fn node(node: &NodeHealth) -> Value {

@@ -33,6 +33,8 @@ pub struct Control {
     health: Arc<dyn Health>,
     status: Arc<FollowStatus>,
     discovery: Arc<Discovery>,
+    /// What stands before the keys of the store where they are shown.
+    key_prefix: String,
     /// What a reload replaces.
     current: RwLock<Current>,
 }
@@ -70,13 +72,20 @@ impl Control {
         health: Arc<dyn Health>,
     ) -> Self {
         let current = RwLock::new(Current { registry, setting });
-        Self { store, published, health, status: Arc::default(), discovery: Arc::default(), current }
+        let (status, discovery, key_prefix) = (Arc::default(), Arc::default(), "/apisix".to_owned());
+        Self { store, published, health, status, discovery, key_prefix, current }
     }
 
     /// The same, telling of the problems that `status` knows.
     #[must_use]
     pub fn with_status(self, status: Arc<FollowStatus>) -> Self {
         Self { status, ..self }
+    }
+
+    /// The same with another prefix of the keys that it shows than APISIX's default.
+    #[must_use]
+    pub fn with_key_prefix(self, key_prefix: &str) -> Self {
+        Self { key_prefix: key_prefix.to_owned(), ..self }
     }
 
     /// The same with what knows the nodes of services.
@@ -119,7 +128,7 @@ impl Control {
             ("GET", ["upstream", id]) => dump::one(self, Kind::Upstream, id).await,
             ("GET", ["plugin_metadatas"]) => dump::metadatas(self).await,
             ("GET", ["plugin_metadata", name]) => dump::metadata(self, name).await,
-            ("GET", ["problems"]) => Ok(problems::all(&self.status)),
+            ("GET", ["problems"]) => Ok(problems::all(self)),
             // Plugins are compiled in, and nothing here is collected as garbage: there is nothing left to do.
             ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
             ("POST", ["gc"]) => Ok(AdminResponse::empty(200)),
@@ -138,6 +147,10 @@ impl Control {
             }
             _ => not_found(),
         }
+    }
+
+    fn shown_key(&self, key: &str) -> String {
+        format!("{}{key}", self.key_prefix)
     }
 
     fn current(&self) -> Current {

@@ -53,6 +53,7 @@ impl Default for Tls {
 impl Default for Proxy {
     fn default() -> Self {
         Self {
+            id: None,
             listen: vec![Listen {
                 address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, PROXY_PORT)),
                 implied: false,

@@ -70,7 +70,6 @@ const KEYS: &[(&str, &[&str])] = &[
             "events",
             "lru",
             "tracing",
-            "id",
         ],
     ),
     ("apisix.node_listen[]", &["ip", "port", "enable_http2"]),

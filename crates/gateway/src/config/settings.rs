@@ -124,6 +124,8 @@ pub struct StreamListen {
 /// `apisix.*`, the data plane's part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proxy {
+    /// `id`: what the gateway calls itself; `None` for an id that it makes and keeps.
+    pub id: Option<String>,
     /// `node_listen`, IPv6 addresses included. No address stands twice.
     pub listen: Vec<Listen>,
     /// `enable_reuseport`.

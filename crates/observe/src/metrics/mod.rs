@@ -9,7 +9,7 @@ mod streams;
 mod text;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use stdx::WorkerToken;
 
 pub use connections::{ConnectionTotals, Connections, State};
@@ -56,7 +56,11 @@ pub struct Metrics {
     gauges: [Mutex<BTreeMap<Box<str>, f64>>; Metric::ALL.len()],
     /// Client connections and requests.
     pub connections: Connections,
+    collect: OnceLock<Collect>,
 }
+
+/// Sets what is only known when it is asked for.
+type Collect = Box<dyn Fn(&Metrics) + Send + Sync>;
 
 impl Metrics {
     /// Metrics with nothing counted.
@@ -76,7 +80,13 @@ impl Metrics {
             bounds_ms: bounds.into(),
             gauges: std::array::from_fn(|_| Mutex::default()),
             connections: Connections::default(),
+            collect: OnceLock::new(),
         }
+    }
+
+    /// Has `collect` set gauges before each scrape. What came first stays.
+    pub fn before_scrapes(&self, collect: impl Fn(&Self) + Send + Sync + 'static) {
+        let _ = self.collect.set(Box::new(collect));
     }
 
     /// Puts another prefix before every name, from the next scrape on.
@@ -216,9 +226,15 @@ impl Metrics {
     }
 }
 
-/// All metrics in the Prometheus text format (`text/plain; version=0.0.4`).
+/// The media type of [`exposition`].
+pub const EXPOSITION_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics in the Prometheus text format.
 #[must_use]
 pub fn exposition(metrics: &Metrics) -> String {
+    if let Some(collect) = metrics.collect.get() {
+        collect(metrics);
+    }
     let prefix = metrics.prefix.read().unwrap_or_else(PoisonError::into_inner).clone();
     let mut text = text::Text::new(&prefix);
     for metric in Metric::ALL {

@@ -25,6 +25,7 @@ mod http2;
 mod http2_floods;
 mod life;
 mod limits;
+mod loggers;
 mod logs;
 mod protocol;
 mod readme;

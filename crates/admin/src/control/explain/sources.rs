@@ -12,6 +12,7 @@ use snapshot::{Route, Snapshot};
 #[derive(Debug)]
 struct Layer {
     kind: Kind,
+    /// As it is shown.
     key: String,
     value: Value,
 }
@@ -36,7 +37,7 @@ impl Sources {
         let mut sources = Self::default();
         for entry in dump::entries(control, Kind::GlobalRule).await? {
             let value = dump::filled(Kind::GlobalRule, &entry);
-            sources.global.push(Layer { kind: Kind::GlobalRule, key: entry.key.to_string(), value });
+            sources.global.push(Layer { kind: Kind::GlobalRule, key: control.shown_key(&entry.key), value });
         }
         if let Some(name) = consumer
             && let Some(group) = sources
@@ -57,7 +58,7 @@ impl Sources {
                 sources.layer(control, Kind::Service, &id).await?;
             }
         }
-        sources.upstream = sources.find_upstream();
+        sources.upstream = sources.find_upstream(control);
         Ok(sources)
     }
 
@@ -84,7 +85,11 @@ impl Sources {
         id: &str,
     ) -> Result<Option<usize>, AdminResponse> {
         let Some(entry) = control.store.get(&kind.key(id)).await? else { return Ok(None) };
-        self.layers.push(Layer { kind, key: entry.key.to_string(), value: dump::filled(kind, &entry) });
+        self.layers.push(Layer {
+            kind,
+            key: control.shown_key(&entry.key),
+            value: dump::filled(kind, &entry),
+        });
         Ok(Some(self.layers.len() - 1))
     }
 
@@ -93,18 +98,18 @@ impl Sources {
         id(self.layers.get(layer)?.value.get(field)?)
     }
 
-    /// The store key of the resource where the upstream is written.
-    fn find_upstream(&self) -> Option<String> {
+    /// The key of the resource where the upstream is written.
+    fn find_upstream(&self, control: &Control) -> Option<String> {
         let holders = self.layers.iter().filter(|layer| matches!(layer.kind, Kind::Route | Kind::Service));
         holders.into_iter().find_map(|layer| match layer.value.get("upstream_id").and_then(id) {
-            Some(id) => Some(Kind::Upstream.key(&id)),
+            Some(id) => Some(control.shown_key(&Kind::Upstream.key(&id))),
             None => layer.value.get("upstream").map(|_| layer.key.clone()),
         })
     }
 
     /// Where the upstream is written.
     pub(super) fn upstream(&self) -> Value {
-        self.upstream.as_deref().map(dump::shown_key).into()
+        self.upstream.as_deref().into()
     }
 
     /// The rule of a route's `vars` that failed; all of them where `at` is `None`.
@@ -198,7 +203,7 @@ fn config<'l>(layer: &'l Layer, plugin: &str) -> Option<&'l Value> {
 }
 
 fn from(layer: &Layer) -> Value {
-    json!({ "layer": layer.kind.noun().replace(' ', "_"), "key": dump::shown_key(&layer.key) })
+    json!({ "layer": layer.kind.noun().replace(' ', "_"), "key": layer.key })
 }
 
 fn id(value: &Value) -> Option<String> {

@@ -24,6 +24,7 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
         reuse_port: apisix.bool("enable_reuseport", default.reuse_port),
         http2: apisix.bool("enable_http2", default.http2),
         ipv6,
+        id: apisix.text("id").map(str::to_owned),
         server_tokens: apisix.bool("enable_server_tokens", default.server_tokens),
         show_upstream_status: apisix
             .bool("show_upstream_status_in_response_header", default.show_upstream_status),

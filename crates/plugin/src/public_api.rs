@@ -1,0 +1,66 @@
+//! What plugins answer to clients: endpoints that are reached where a route opens them, and nowhere else.
+
+use crate::{Exchange, Flow, PluginDef, Registry, Reply, Shared};
+use serde_json::Value;
+
+/// One of a plugin's endpoints for clients, bound to what the plugin is configured with.
+pub struct PublicApi {
+    /// The method's token; no other is answered.
+    pub method: &'static str,
+    /// The path, normalised: `/apisix/status`.
+    pub uri: String,
+    /// Answers an exchange, in its access phase.
+    pub answer: Box<dyn Fn(&Exchange<'_>) -> Flow + Send + Sync>,
+}
+
+/// What the endpoints of a plugin are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct ApiContext<'a> {
+    /// The process's shared plugin state.
+    pub shared: &'a Shared,
+    /// The plugin's part of `plugin_attr` in the configuration file.
+    pub attributes: Option<&'a Value>,
+}
+
+/// Makes a plugin's endpoints.
+pub type MakeApis = fn(ApiContext<'_>) -> Vec<PublicApi>;
+
+impl PublicApi {
+    /// An endpoint for GET.
+    pub fn get(
+        uri: impl Into<String>,
+        answer: impl Fn(&Exchange<'_>) -> Flow + Send + Sync + 'static,
+    ) -> Self {
+        Self { method: "GET", uri: uri.into(), answer: Box::new(answer) }
+    }
+}
+
+impl Registry {
+    /// The endpoints of all plugins.
+    pub(crate) fn public_apis(&self) -> Vec<PublicApi> {
+        let of = |def: &'static PluginDef| {
+            let make = def.public_apis?;
+            Some(make(ApiContext { shared: &self.shared, attributes: self.attributes(def.name) }))
+        };
+        self.all().into_iter().filter_map(of).flatten().collect()
+    }
+}
+
+impl Flow {
+    /// Answers with what `work` makes, on a thread where nobody waits for a worker. For what takes longer than a
+    /// request may hold others up; the runtime has a bounded number of such threads.
+    #[must_use]
+    pub fn elsewhere(work: impl FnOnce() -> Reply + Send + 'static) -> Self {
+        Self::Wait(Box::pin(async move {
+            let reply = tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Reply::status(500));
+            let resume: crate::Resume = Box::new(move |_| Self::reply(reply));
+            resume
+        }))
+    }
+}
+
+impl std::fmt::Debug for PublicApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.uri)
+    }
+}

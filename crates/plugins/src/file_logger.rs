@@ -1,0 +1,83 @@
+//! Appends a line of JSON to a file for each request.
+//!
+//! ## When to use
+//! To have the log of some routes in a file of its own, or in a form that the access log can't have.
+//!
+//! ## Example
+//! ```json
+//! {
+//!     "file-logger": {
+//!         "path": "logs/orders.log",
+//!         "log_format": {
+//!             "@timestamp": "$time_iso8601",
+//!             "client_ip": "$remote_addr"
+//!         },
+//!         "match": [[["status", ">=", 400]]]
+//!     }
+//! }
+//! ```
+//! The file and its folder are made where missing; a path that is not absolute begins in the data directory. On SIGUSR1
+//! files are opened anew. A `path` in the metadata is that of all configurations that have none.
+//!
+//! ## Differences from APISIX
+//! - Lines are written by a thread of their own, so that no worker waits for a disk; those of `http-logger` apply.
+//! - A configuration without a `path` is accepted where the metadata has none either; it logs nothing, and the error log
+//!   says so.
+
+use crate::logging::{Collector, Logger};
+use delivery::{Destination, LogFile};
+use model::ConfigError;
+use plugin::{CompileContext, PluginDef};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef =
+    PluginDef::new::<Logger<FileLogger>>("file-logger", 399).on_access().on_response().on_log().build();
+
+/// Writes to a file.
+pub struct FileLogger;
+
+/// What a user writes besides what all loggers have.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    path: Option<String>,
+}
+
+impl Collector for FileLogger {
+    type Config = Config;
+    const NAME: &'static str = "file logger";
+    const BATCHES: bool = false;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"description": "The file.", "type": "string"},
+                "match": {
+                    "description": "Lists of conditions, of which one has to hold.",
+                    "type": "array", "maxItems": 20, "items": {"type": "array"}
+                }
+            }
+        })
+    }
+
+    fn metadata_properties() -> Value {
+        json!({"path": {"description": "The file of configurations that name none.", "type": "string"}})
+    }
+
+    fn destination(
+        config: Config,
+        _: bool,
+        cx: &CompileContext<'_>,
+    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+        let general = || cx.metadata?.get("path")?.as_str().map(str::to_owned);
+        let path = config.path.or_else(general);
+        if path.is_none() && !cx.parent.resource_key.is_empty() {
+            let resource = cx.parent.resource_key;
+            tracing::warn!(resource, "file-logger logs nothing: neither it nor its metadata has a `path`");
+        }
+        Ok(path.map(|path| LogFile::new(Path::new(&path), cx.shared.get())))
+    }
+}

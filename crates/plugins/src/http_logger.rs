@@ -1,0 +1,114 @@
+//! Tells an HTTP server of requests, in batches of JSON.
+//!
+//! ## When to use
+//! Where logs are collected by something that takes them by POST: Vector, Fluent Bit, Logstash, a service of one's own.
+//!
+//! ## Example
+//! ```json
+//! {
+//!     "http-logger": {
+//!         "uri": "http://127.0.0.1:8080/logs",
+//!         "log_format": {
+//!             "@timestamp": "$time_iso8601",
+//!             "client_ip": "$remote_addr",
+//!             "status": "$status"
+//!         },
+//!         "batch_max_size": 100
+//!     }
+//! }
+//! ```
+//! A `log_format` in the plugin's metadata is that of all its configurations that have none.
+//!
+//! ## Differences from APISIX
+//! - Batches are sent by threads of their own, and at the end of the process without waiting for more.
+//! - Entries that wait are bounded by 64 MiB too, not by `max_pending_entries` alone.
+//! - A request's body beyond `max_req_body_bytes` is left out, not cut off.
+//! - Where `log_format` has `$request_body`, the body is read ahead.
+
+use crate::logging::{Collector, Logger};
+use delivery::{Destination, Framing, HttpCollector};
+use model::ConfigError;
+use plugin::{CompileContext, PluginDef};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// The plugin's entry in the registry.
+pub const DEF: PluginDef = PluginDef::new::<Logger<HttpLogger>>("http-logger", 410)
+    .encrypt_fields(&["auth_header"])
+    .on_access()
+    .on_response()
+    .on_log()
+    .build();
+
+/// Tells an HTTP server.
+pub struct HttpLogger;
+
+/// What a user writes besides what all loggers have.
+#[derive(Debug, Deserialize)]
+pub struct Config {
+    uri: String,
+    auth_header: Option<String>,
+    timeout: u64,
+    concat_method: Concat,
+    ssl_verify: bool,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Concat {
+    Json,
+    NewLine,
+}
+
+impl Collector for HttpLogger {
+    type Config = Config;
+    const NAME: &'static str = "http logger";
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "uri": {
+                    "description": "Where batches are sent.",
+                    "type": "string",
+                    "pattern": r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?"
+                },
+                "auth_header": {"description": "The `Authorization` to send them with.", "type": "string"},
+                "timeout": {
+                    "description": "Seconds for a batch.", "type": "integer", "minimum": 1, "default": 3
+                },
+                "concat_method": {
+                    "description": "Whether a batch is a JSON array or lines of JSON.",
+                    "type": "string", "default": "json", "enum": ["json", "new_line"]
+                },
+                "ssl_verify": {
+                    "description": "Whether the server's certificate has to be valid.",
+                    "type": "boolean", "default": false
+                }
+            },
+            "required": ["uri"]
+        })
+    }
+
+    fn destination(
+        config: Config,
+        batched: bool,
+        _: &CompileContext<'_>,
+    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+        let lines = config.concat_method == Concat::NewLine;
+        let media_type = if lines { "text/plain" } else { "application/json" };
+        let mut headers = vec![("Content-Type", media_type.to_owned())];
+        headers.extend(config.auth_header.map(|value| ("Authorization", value)));
+        Ok(Some(HttpCollector {
+            uri: config.uri,
+            headers,
+            timeout: Duration::from_secs(config.timeout),
+            verify: config.ssl_verify,
+            // A batch of one, where there are no others, is that entry.
+            framing: if batched && !lines { Framing::Array } else { Framing::Lines },
+            agent: OnceLock::new(),
+        }))
+    }
+}
