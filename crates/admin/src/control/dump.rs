@@ -135,6 +135,8 @@ fn node(address: &str, weight: &Value, scheme: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::ConfigError;
+    use plugin::{CompileContext, Plugin, PluginDef};
 
     #[test]
     fn nodes_become_a_list() {
@@ -150,5 +152,31 @@ mod tests {
             assert_eq!(upstream["nodes"], json!([{"host": host, "port": port, "weight": 3}]), "{address}");
             assert_eq!(has_domain(&upstream), host == "foo.com");
         }
+    }
+
+    struct Limit;
+
+    impl Plugin for Limit {
+        type Config = Value;
+
+        fn compile(_: Value, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+            Ok(Self)
+        }
+
+        fn schema() -> Value {
+            json!({"type": "object", "properties": {"rejected_code": {"type": "integer", "default": 503}}})
+        }
+    }
+
+    #[test]
+    fn plugins_are_shown_with_their_defaults() {
+        static LIMIT: PluginDef = PluginDef::new::<Limit>("limit", 1).build();
+        let registry = Registry::new(&[&LIMIT], Map::new()).unwrap();
+        let mut service = json!({"plugins": {"limit": {"count": 1}, "other": {"_meta": {"disable": true}}}});
+        fill_plugins(&registry, &mut service);
+        let expected = json!({
+            "limit": {"count": 1, "rejected_code": 503, "_meta": {}}, "other": {"_meta": {"disable": true}}
+        });
+        assert_eq!(service["plugins"], expected);
     }
 }

@@ -191,7 +191,7 @@ impl<C: Collector> OnStreamLog for Logger<C> {
         match self.entries.of_session(session) {
             Some(entry) => batches.push(C::render(entry, session)),
             None => {
-                tracing::error!("{}: a session is logged by a log_format alone, and there is none", C::NAME)
+                tracing::error!("{}: a session is logged by a log_format alone, and there is none", C::NAME);
             }
         }
     }
