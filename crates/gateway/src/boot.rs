@@ -137,15 +137,7 @@ impl Parts {
         let health = NodesHealth { published: Arc::clone(&published), key_prefix };
         let counted = health.clone();
         metrics.before_scrapes(move |metrics| counted.count(metrics));
-        Ok(Self {
-            centre,
-            metrics,
-            published,
-            health,
-            status: Arc::default(),
-            discovery,
-            readiness,
-        })
+        Ok(Self { centre, metrics, published, health, status: Arc::default(), discovery, readiness })
     }
 
     fn control_api(&self, plan: &Plan, settings: &Settings) -> Control {
