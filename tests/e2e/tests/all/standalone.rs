@@ -71,7 +71,7 @@ fn what_is_wrong_with_one_item_is_told_with_its_place_and_counted() {
     let item = &told["list"][0];
     assert_eq!(
         (&told["total"], &item["key"], &item["in_use"]),
-        (&json!(1), &json!("/apisix/routes/bad"), &json!("nothing"))
+        (&json!(1), &json!("/routes/bad"), &json!("nothing"))
     );
     assert!(item["place"].as_str().unwrap().ends_with("apisix.yaml:4:5"), "{told}");
     assert!(item["errors"][0]["path"].as_str().unwrap().starts_with("/uri"), "{told}");
