@@ -34,6 +34,17 @@ pub struct Control<const LAST: u8>;
 #[derive(Debug, Clone, Copy)]
 pub struct NonAscii;
 
+/// The bytes from `FIRST` to `LAST`, which are ASCII.
+#[derive(Debug, Clone, Copy)]
+pub struct Range<const FIRST: u8, const LAST: u8>;
+
+/// All bytes but these.
+#[derive(Debug, Clone, Copy)]
+pub struct Not<W>(pub W);
+
+/// What sets no flag that is not true: see [`Wanted::in_eight`].
+pub trait Exact: Wanted {}
+
 impl<const BYTE: u8> Wanted for Byte<BYTE> {
     #[inline(always)]
     fn is(self, byte: u8) -> bool {
@@ -90,6 +101,49 @@ impl Wanted for NonAscii {
         word & HIGH
     }
 }
+
+impl<const FIRST: u8, const LAST: u8> Wanted for Range<FIRST, LAST> {
+    #[inline(always)]
+    fn is(self, byte: u8) -> bool {
+        (FIRST..=LAST).contains(&byte)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32 {
+        sse2::between(block, FIRST, LAST)
+    }
+
+    #[inline(always)]
+    fn in_eight(self, word: u64) -> u64 {
+        // The high bits keep each byte's difference from borrowing of the next.
+        let at_least_first = (word | HIGH) - ONES * u64::from(FIRST);
+        let above_last = (word | HIGH) - ONES * u64::from(LAST + 1);
+        at_least_first & !above_last & !word & HIGH
+    }
+}
+
+impl<const FIRST: u8, const LAST: u8> Exact for Range<FIRST, LAST> {}
+
+impl<W: Exact> Wanted for Not<W> {
+    #[inline(always)]
+    fn is(self, byte: u8) -> bool {
+        !self.0.is(byte)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn in_sixteen(self, block: &[u8; 16]) -> u32 {
+        !self.0.in_sixteen(block) & 0xffff
+    }
+
+    #[inline(always)]
+    fn in_eight(self, word: u64) -> u64 {
+        !self.0.in_eight(word) & HIGH
+    }
+}
+
+impl<A: Exact, B: Exact> Exact for (A, B) {}
 
 /// What is either.
 impl<A: Wanted, B: Wanted> Wanted for (A, B) {
@@ -157,8 +211,8 @@ pub fn has_pair(bytes: &[u8], length: usize, first: impl Wanted, second: impl Wa
 #[expect(unsafe_code, reason = "vector instructions that every processor of this architecture has")]
 mod sse2 {
     use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_max_epu8, _mm_movemask_epi8, _mm_or_si128,
-        _mm_set1_epi8,
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_max_epu8, _mm_min_epu8, _mm_movemask_epi8,
+        _mm_or_si128, _mm_set1_epi8,
     };
 
     /// The bytes of `block` that are `byte`.
@@ -169,6 +223,19 @@ mod sse2 {
             let block = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
             let equal = _mm_cmpeq_epi8(block, _mm_set1_epi8(byte.cast_signed()));
             _mm_movemask_epi8(equal).cast_unsigned()
+        }
+    }
+
+    /// The bytes of `block` from `first` to `last`.
+    #[inline(always)]
+    pub(super) fn between(block: &[u8; 16], first: u8, last: u8) -> u32 {
+        // SAFETY: as above.
+        unsafe {
+            let block = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+            let first = _mm_set1_epi8(first.cast_signed());
+            let last = _mm_set1_epi8(last.cast_signed());
+            let within = _mm_min_epu8(_mm_max_epu8(block, first), last);
+            _mm_movemask_epi8(_mm_cmpeq_epi8(within, block)).cast_unsigned()
         }
     }
 
@@ -224,6 +291,9 @@ mod tests {
         agrees(Control::<0x1f>);
         agrees(Control::<b' '>);
         agrees((Byte::<b'?'>, (Control::<b' '>, NonAscii)));
+        agrees(Range::<b'a', b'z'>);
+        agrees(Not((Range::<b'a', b'a'>, Range::<0, 0x7f>)));
+        agrees(Not((Range::<b'a', b'z'>, Range::<b'0', b'9'>)));
     }
 
     #[test]

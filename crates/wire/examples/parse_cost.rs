@@ -9,7 +9,7 @@
 //! and the same with `*parse_responses*`. The heads are those of a load generator and of a plain server.
 
 use std::hint::black_box;
-use wire::{Method, RequestHead, ResponseHead};
+use wire::{Method, RequestHead, RequestView, ResponseHead};
 
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: 127.0.0.1:9080\r\n\r\n";
 
@@ -23,7 +23,8 @@ fn parse_requests(count: usize) -> usize {
     for _ in 0..count {
         let bytes = black_box(REQUEST);
         if head.parse(bytes).is_ok_and(|complete| complete) {
-            paths += head.normal_path(bytes).map_or(0, |path| path.len());
+            let view = RequestView { head: &head, bytes };
+            paths += view.normal_path().map_or(0, |path| path.len()) + view.host().len();
         }
     }
     paths

@@ -17,7 +17,8 @@ pub mod range;
 
 pub use body::{BodyEvent, BodyLength};
 pub use field::{Field, Known, Span};
-pub use http1::request::{HeadError, RequestHead, RequestView};
+pub use http1::request::{HeadError, RequestHead};
 pub use http1::response::{ResponseError, ResponseHead};
+pub use http1::view::RequestView;
 pub use method::Method;
 pub use target::{NormalisedPath, host_of, normalise_path};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
-use stdx::bytes::{Byte, Control, NonAscii, find, has_pair};
+use stdx::bytes::{Byte, Control, NonAscii, Not, Range, find, has_pair};
 
 /// A path in the form that routes are matched against.
 pub type NormalisedPath<'b> = Cow<'b, [u8]>;
@@ -113,6 +113,22 @@ pub fn host_of(authority: &[u8]) -> Option<&[u8]> {
         [b':', port @ ..] if !host.is_empty() => is_port(port).then_some(host),
         _ => None,
     }
+}
+
+/// How long the host is of the authority at `start..end`, if it is in the form that nearly all have: small letters, digits,
+/// hyphens and dots, and perhaps a port. `None` says nothing about it.
+#[inline(always)]
+pub(crate) fn plain_host(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
+    const PLAIN: (Range<b'a', b'z'>, (Range<b'0', b'9'>, Range<b'-', b'.'>)) = (Range, (Range, Range));
+    let authority = bytes.get(start..)?;
+    let length = find(authority, Not(PLAIN))?;
+    if start + length == end {
+        return Some(length);
+    }
+    let [b':', port @ ..] = authority.get(length..)? else { return None };
+    let digits = find(port, Not(Range::<b'0', b'9'>))?;
+    // Of four digits every number is a port's.
+    (length > 0 && digits < 5 && start + length + 1 + digits == end).then_some(length)
 }
 
 /// `*DIGIT` (RFC 3986 section 3.2.3), at most 65535.

@@ -6,7 +6,7 @@ mod corpus;
 use corpus::{Case, Verdict, read};
 use std::path::{Path, PathBuf};
 use wire::http1::{BodyDecoder, HEAD_MAX};
-use wire::{BodyEvent, BodyLength, Method, RequestHead, ResponseHead, normalise_path};
+use wire::{BodyEvent, BodyLength, Method, RequestHead, RequestView, ResponseHead, host_of, normalise_path};
 
 /// Messages longer than this are cut at some places only: parsing them at each would take minutes.
 const SHORT: usize = 2048;
@@ -96,7 +96,10 @@ fn judge_request(bytes: &[u8], cuts: &[usize]) -> Verdict {
 
 fn judge_body(bytes: &[u8], from: usize, to: usize, cuts: &[usize], head: &RequestHead) -> Verdict {
     let normal = normalise_path(head.path.get(bytes));
-    assert_eq!(head.normal_path(bytes), normal, "what the parser knows of the path");
+    let view = RequestView { head, bytes };
+    assert_eq!(view.normal_path(), normal, "what the parser knows of the path");
+    let host = host_of(head.authority.get(bytes)).map(<[u8]>::to_ascii_lowercase);
+    assert_eq!(Some(&*view.host()), host.as_deref(), "what the parser knows of the host");
     let Some(normal) = normal else { return Verdict::Refused(400) };
     match decode(bytes, from, to, cuts, head.facts.body) {
         Err(()) => Verdict::Refused(400),

@@ -4,7 +4,7 @@
 use super::body::RequestBody;
 use super::origin::{self, Origin};
 use super::respond::Message;
-use super::{begin, forwarded_lines, lower_case_host, relay};
+use super::{begin, forwarded_lines, relay};
 use crate::buffers::Scratch;
 use crate::connection::{Link, attach};
 use crate::transport::Stream;
@@ -89,7 +89,7 @@ impl Errand {
                 number: 1,
             };
             let view = RequestView { head, bytes };
-            let mut request = Request::new(view, Cow::Owned(path), lower_case_host(view));
+            let mut request = Request::new(view, Cow::Owned(path), view.host());
             request.edits = edits;
             let mut exchange = begin(&link, &snapshot, request, HeaderEdits::default());
             exchange.route = Some(&route.info);

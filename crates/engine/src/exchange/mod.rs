@@ -28,7 +28,6 @@ use body::RequestBody;
 use origin::Origin;
 use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
-use std::borrow::Cow;
 use std::sync::Arc;
 use wire::{BodyLength, RequestView};
 
@@ -56,9 +55,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let mut body =
         RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
-    let (path, route_path) = link.config.paths.apply(head.path.get(bytes), head.normal_path(bytes));
+    let (path, route_path) = link.config.paths.apply(head.path.get(bytes), view.normal_path());
     let valid_path = path.is_some();
-    let mut request = Request::new(view, path.unwrap_or_default(), lower_case_host(view));
+    let mut request = Request::new(view, path.unwrap_or_default(), view.host());
     route_path.into_iter().for_each(|path| request.set_route_path(path));
     let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers));
     worker.context.metrics.connections.requested(&worker.token);
@@ -129,14 +128,4 @@ fn begin<'e>(
         request_number: link.number,
     };
     Exchange::new(request, reply_headers, ClientView::Connected(link.client), surroundings)
-}
-
-/// The host that routes are matched against; most clients send it in lower case already.
-fn lower_case_host<'b>(view: RequestView<'b>) -> Cow<'b, [u8]> {
-    let host = view.head.host.get(view.bytes);
-    if host.iter().any(u8::is_ascii_uppercase) {
-        Cow::Owned(host.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(host)
-    }
 }

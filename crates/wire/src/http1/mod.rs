@@ -7,6 +7,7 @@ pub mod request;
 pub mod response;
 mod scan;
 mod value;
+pub mod view;
 
 pub use decoder::{BodyDecoder, BodyError};
 pub use encode::{Lines, chunk_head, push_decimal};

@@ -4,9 +4,8 @@ use super::scan::{Line, Scan, control, line, token_end};
 use super::value::{decimal, names_http, tokens};
 use super::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
 use crate::field::is;
-use crate::target::{plain_target, strip_scheme};
-use crate::{BodyLength, Field, Known, Method, NormalisedPath, Span, host_of, normalise_path};
-use std::borrow::Cow;
+use crate::target::{plain_host, plain_target, strip_scheme};
+use crate::{BodyLength, Field, Known, Method, Span, host_of};
 
 /// Length of `HTTP/1.1 CRLF`.
 const VERSION_LINE: usize = 10;
@@ -48,7 +47,9 @@ pub struct RequestFacts {
     /// Whether the client wants to keep the connection.
     pub keep_alive: bool,
     /// Whether the path is known to have the form that routes are matched against, and is told from the query already.
-    plain_target: bool,
+    pub(super) plain_target: bool,
+    /// Whether the host is known to have no capital.
+    pub(super) plain_host: bool,
     /// Whether `Connection` says `close`; `keep_alive` is false then.
     closes: bool,
     /// Whether an `Upgrade` field names HTTP or TLS; `upgrade` is false then.
@@ -73,6 +74,7 @@ impl Default for RequestFacts {
             body: BodyLength::None,
             keep_alive: true,
             plain_target: false,
+            plain_host: false,
             closes: false,
             hides: false,
             expects_continue: false,
@@ -311,17 +313,16 @@ impl RequestHead {
         self.query = Span::new((path_end + 1).min(end), end);
     }
 
-    /// The path as [`normalise_path`] has it, of the head that was parsed from `bytes`.
-    #[inline]
-    #[must_use]
-    pub fn normal_path<'b>(&self, bytes: &'b [u8]) -> Option<NormalisedPath<'b>> {
-        let path = self.path.get(bytes);
-        if self.facts.plain_target { Some(Cow::Borrowed(path)) } else { normalise_path(path) }
-    }
-
+    #[inline(always)]
     fn check_authority(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
-        let host = host_of(self.authority.get(bytes)).ok_or(HeadError::Bad("invalid host"))?;
-        self.host = Span::new(self.authority.start(), self.authority.start() + host.len());
+        let (start, end) = (self.authority.start(), self.authority.end());
+        let plain = plain_host(bytes, start, end);
+        self.facts.plain_host = plain.is_some();
+        let length = match plain {
+            Some(length) => length,
+            None => host_of(self.authority.get(bytes)).ok_or(HeadError::Bad("invalid host"))?.len(),
+        };
+        self.host = Span::new(start, start + length);
         Ok(())
     }
 
@@ -438,41 +439,6 @@ impl RequestFacts {
         // `close` wins over `keep-alive`, in whatever order (RFC 9112 section 9.3).
         self.keep_alive &= !self.closes;
         Ok(())
-    }
-}
-
-/// A request head together with its bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestView<'b> {
-    /// The ranges.
-    pub head: &'b RequestHead,
-    /// The bytes they are ranges of.
-    pub bytes: &'b [u8],
-}
-
-impl<'b> RequestView<'b> {
-    /// The value of the first field called `name` (any case).
-    #[must_use]
-    pub fn header(&self, name: &[u8]) -> Option<&'b [u8]> {
-        self.headers(name).next()
-    }
-
-    /// The values of all fields called `name` (any case).
-    pub fn headers<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b, 'n> {
-        let bytes = self.bytes;
-        self.head
-            .fields
-            .iter()
-            .filter(move |field| {
-                field.name.len() == name.len() && field.name.get(bytes).eq_ignore_ascii_case(name)
-            })
-            .map(move |field| field.value.get(bytes))
-    }
-
-    /// The value of the first field of a known kind.
-    #[must_use]
-    pub fn known(&self, known: Known) -> Option<&'b [u8]> {
-        self.head.fields.iter().find(|field| field.known == known).map(|field| field.value.get(self.bytes))
     }
 }
 

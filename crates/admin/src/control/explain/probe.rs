@@ -90,7 +90,8 @@ impl Probe {
             Ok(_) => return Err("not one whole request head".to_owned()),
             Err(error) => return Err(format!("refused with {}: {}", error.status(), error.reason())),
         }
-        let (path, route_path) = setting.paths.apply(head.path.get(&bytes), head.normal_path(&bytes));
+        let view = RequestView { head: &head, bytes: &bytes };
+        let (path, route_path) = setting.paths.apply(head.path.get(&bytes), view.normal_path());
         let path = path.ok_or("refused with 400: the path can't be normalised")?.into_owned();
         let ip = question.remote_addr.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9080);

@@ -1,0 +1,60 @@
+//! A request head with its bytes: what it says, read from the ranges.
+
+use super::request::RequestHead;
+use crate::{Known, NormalisedPath, normalise_path};
+use std::borrow::Cow;
+
+/// A request head together with its bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestView<'b> {
+    /// The ranges.
+    pub head: &'b RequestHead,
+    /// The bytes they are ranges of.
+    pub bytes: &'b [u8],
+}
+
+impl<'b> RequestView<'b> {
+    /// The path as [`normalise_path`] has it.
+    #[inline]
+    #[must_use]
+    pub fn normal_path(&self) -> Option<NormalisedPath<'b>> {
+        let path = self.head.path.get(self.bytes);
+        if self.head.facts.plain_target { Some(Cow::Borrowed(path)) } else { normalise_path(path) }
+    }
+
+    /// The host in lower case.
+    #[inline]
+    #[must_use]
+    pub fn host(&self) -> Cow<'b, [u8]> {
+        let host = self.head.host.get(self.bytes);
+        if self.head.facts.plain_host || !host.iter().any(u8::is_ascii_uppercase) {
+            Cow::Borrowed(host)
+        } else {
+            Cow::Owned(host.to_ascii_lowercase())
+        }
+    }
+
+    /// The value of the first field called `name` (any case).
+    #[must_use]
+    pub fn header(&self, name: &[u8]) -> Option<&'b [u8]> {
+        self.headers(name).next()
+    }
+
+    /// The values of all fields called `name` (any case).
+    pub fn headers<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b, 'n> {
+        let bytes = self.bytes;
+        self.head
+            .fields
+            .iter()
+            .filter(move |field| {
+                field.name.len() == name.len() && field.name.get(bytes).eq_ignore_ascii_case(name)
+            })
+            .map(move |field| field.value.get(bytes))
+    }
+
+    /// The value of the first field of a known kind.
+    #[must_use]
+    pub fn known(&self, known: Known) -> Option<&'b [u8]> {
+        self.head.fields.iter().find(|field| field.known == known).map(|field| field.value.get(self.bytes))
+    }
+}
