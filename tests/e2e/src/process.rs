@@ -1,11 +1,12 @@
 //! Processes that end with the test that started them, and what starting them takes.
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up on it: on a machine whose disk is busy a start may wait for it.
@@ -73,11 +74,20 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Ports of loopback that nobody listens on. All are taken before the first is given back, so they differ.
+/// Ports of loopback that nobody listens on. No port is given twice: gateways share ports (`SO_REUSEPORT`), so that those of
+/// two tests would answer each other's requests.
 pub fn free_ports<const N: usize>() -> [u16; N] {
-    let taken: [TcpListener; N] =
-        std::array::from_fn(|_| TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap());
-    taken.map(|listener| listener.local_addr().unwrap().port())
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    std::array::from_fn(|_| {
+        loop {
+            let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            if given.insert(port) {
+                return port;
+            }
+        }
+    })
 }
 
 /// A program of the machine, also where Debian puts daemons, which an ordinary user's PATH lacks, and Go what it builds.
