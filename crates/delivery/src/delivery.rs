@@ -10,9 +10,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-/// How much the threads stand back behind the workers: as the control plane's do.
-const NICE: i32 = 5;
-
 /// The process's deliveries.
 #[derive(Debug, Default)]
 pub struct Delivery {
@@ -92,7 +89,7 @@ impl Running {
         builder.worker_threads(1).max_blocking_threads(SENDERS_MAX).thread_name("delivery").enable_time();
         builder.on_thread_start(|| {
             // Where it is refused, the threads have the workers' priority.
-            let _ = rustix::process::setpriority_process(None, NICE);
+            let _ = stdx::priority::stand_back();
         });
         let runtime = builder.build();
         let runtime =

@@ -5,7 +5,6 @@ use crate::{Destination, Framing};
 use std::sync::OnceLock;
 use std::time::Duration;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// An HTTP server.
 #[derive(Debug)]
@@ -43,21 +42,12 @@ impl Destination for HttpCollector {
 }
 
 fn agent(verify: bool, timeout: Duration) -> Agent {
-    let mut tls = TlsConfig::builder().disable_verification(!verify);
-    if verify {
-        // The system's certificates, which the operator can add to; those that come with the client where there are none.
-        let found = rustls_native_certs::load_native_certs().certs;
-        let system: Vec<_> = found.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect();
-        if !system.is_empty() {
-            tls = tls.root_certs(RootCerts::new_with_certs(&system));
-        }
-    }
     let config = Agent::config_builder()
         .timeout_global(Some(timeout))
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-        .tls_config(tls.build());
+        .tls_config(tls::for_calls(verify));
     config.build().into()
 }

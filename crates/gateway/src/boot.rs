@@ -39,9 +39,6 @@ const LAST_LOGS: Duration = Duration::from_secs(3);
 /// The file in the data directory that tells this node from the others of its fleet.
 const NODE_ID_FILE: &str = "node.id";
 
-/// How much the control plane's threads stand back: 5 of 19 is a third of a worker's share where both want a core.
-const CONTROL_NICE: i32 = 5;
-
 /// Runs the gateway. Returns when it has ended; an error means that it did not start or broke down.
 ///
 /// `ready` is used once every listener is open. The settings hold an admin key where one is needed, and the data
@@ -231,8 +228,7 @@ fn standing_back<T: Send>(make: impl FnOnce() -> T + Send) -> T {
 
 /// Lets the workers go first where cores are few: a change may take effect a little later, a request must not.
 fn yield_to_workers() {
-    // Linux keeps a nice value for each thread; 0 is the one that asks.
-    if let Err(error) = rustix::process::setpriority_process(None, CONTROL_NICE) {
+    if let Err(error) = stdx::priority::stand_back() {
         tracing::debug!(%error, "a control thread has the workers' priority");
     }
 }
@@ -333,17 +329,4 @@ async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
 
 async fn ended(signals: &mut Signals) {
     while !matches!(signals.next().await, Event::Shutdown(_)) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_of_a_thread_that_stands_back_stand_back() {
-        let nice = || rustix::process::getpriority_process(None).unwrap();
-        let made = standing_back(|| std::thread::spawn(nice).join().unwrap());
-        assert!(made >= CONTROL_NICE, "{made}");
-        assert!(made > nice() || nice() >= CONTROL_NICE, "the caller stays where it was");
-    }
 }

@@ -114,16 +114,10 @@ impl VarSource for Session<'_> {
             Var::Connection => Some(number(self.client.serial)),
             Var::Status => (self.status != 0).then(|| number(u64::from(self.status))),
             Var::BytesSent => Some(number(self.traffic.sent)),
-            Var::UpstreamAddr
-            | Var::BalancerIp
-            | Var::BalancerPort
-            | Var::UpstreamScheme
-            | Var::UpstreamUnresolvedHost => self.upstream.var(var),
-            Var::RouteId | Var::RouteName | Var::ServiceId | Var::ServiceName => self.route?.var(var),
             Var::Hostname => text(&self.gateway.hostname),
             Var::Pid => Some(number(u64::from(self.gateway.pid))),
             Var::Custom(name) => self.own_var(name),
-            _ => None,
+            _ => self.upstream.var(var).or_else(|| self.route?.var(var)),
         }
     }
 }

@@ -3,7 +3,6 @@
 use crate::limits::{ANSWER_BYTES_MAX, CALL_TIME_MAX};
 use std::sync::OnceLock;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// An HTTP client. Connections are kept between calls.
 #[derive(Debug, Default)]
@@ -60,17 +59,10 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn agent(trust_anyone: bool) -> Agent {
-    // The system's certificates, which the operator can add to; those that come with the client where there are none.
-    let found = rustls_native_certs::load_native_certs().certs;
-    let system: Vec<_> = found.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect();
-    let mut tls = TlsConfig::builder().disable_verification(trust_anyone);
-    if !system.is_empty() {
-        tls = tls.root_certs(RootCerts::new_with_certs(&system));
-    }
     let config = Agent::config_builder()
         .timeout_global(Some(CALL_TIME_MAX))
         .http_status_as_error(false)
         .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-        .tls_config(tls.build());
+        .tls_config(tls::for_calls(!trust_anyone));
     config.build().into()
 }

@@ -6,6 +6,7 @@ pub mod hash;
 pub mod keyed;
 pub mod moment;
 pub mod persistent;
+pub mod priority;
 pub mod segment;
 pub mod window;
 pub mod worker;

@@ -4,6 +4,7 @@
 //! snapshot, so that a changed certificate is shown to the next handshake while open connections live on. [`Server`]
 //! holds what is the same for all of them (`apisix.ssl`); [`Upstreams`] makes the client's side.
 
+mod calls;
 mod ciphers;
 mod client_auth;
 mod der;
@@ -21,6 +22,7 @@ mod validity;
 #[cfg(test)]
 mod handshake_tests;
 
+pub use calls::for_calls;
 pub use client_auth::Verdict;
 pub use identity::{Identity, IdentityError, check_chain};
 pub use peer::Peer;

@@ -29,8 +29,9 @@ pub enum Opening {
 }
 
 impl Opening {
-    /// Tells it by the first bytes of the connection, a line among them that was not accepted as HTTP/1.1's. HTTP/1 is what appears to be it
-    /// by a method that is known or by its version (RFC 9112 section 2.2): a client that only misspells it is told so.
+    /// Tells it by the first bytes of the connection, a line among them that was not accepted as HTTP/1.1's. HTTP/1 is
+    /// what appears to be it by a method that is known or by its version (RFC 9112 section 2.2): a client that only
+    /// misspells it is told so.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
