@@ -27,8 +27,12 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", run: tidy::run },
     Step { name: "lints", run: lints },
     // `cargo test` alone builds a binary only for the tests of its own package; the end-to-end tests start
-    // `tidegate` from theirs.
-    Step { name: "build", run: |root| cargo(root, &["build", "--workspace", "--locked"], &[]) },
+    // `tidegate` from theirs. All targets, because tests ask for more features of some crates: those, and all above
+    // them, would be built a second time.
+    Step {
+        name: "build",
+        run: |root| cargo(root, &["build", "--workspace", "--all-targets", "--locked"], &[]),
+    },
     Step { name: "test", run: test },
     Step { name: "docs", run: docs },
 ];
