@@ -1,5 +1,5 @@
 //! What the store holds encrypted: sealed on every write, opened before a PATCH changes it, shown in the clear where
-//! APISIX does.
+//! APISIX does. What a client sends back sealed is opened before it is checked.
 //!
 //! As in APISIX the answer to a write has the resource as it was stored, sealed; a GET shows plugins' fields in the
 //! clear. Private keys are shown by neither.
@@ -25,6 +25,11 @@ impl Admin {
     /// Decrypts all that is encrypted in the resource stored under `key`.
     pub(crate) fn open(&self, key: &str, resource: &mut Map<String, Value>) {
         self.step(Sealing::open, key, resource);
+    }
+
+    /// Decrypts what the client was shown encrypted and sends back in the resource to be stored under `key`.
+    pub(crate) fn accept(&self, key: &str, resource: &mut Map<String, Value>) {
+        self.step(Sealing::accept, key, resource);
     }
 
     /// Decrypts what the Admin API shows of the resource stored under `key`.

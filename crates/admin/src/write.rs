@@ -23,9 +23,10 @@ pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
     identity::forbid_times(&fields)?;
     let own = if kind == Kind::Consumer { target.id } else { Some(id.as_str()) };
     let target = Target { id: own, ..target };
+    let key = target.key_of(&id);
+    admin.accept(&key, &mut fields);
     let unknown = check(admin, Candidate { target, fields: &fields, others: true }, call.manner).await?;
     below::check_parent(admin, &target).await?;
-    let key = target.key_of(&id);
     let mut txn = Txn { actor: call.actor, ..Txn::default() };
     if kind == Kind::PluginMetadata {
         fields.insert("id".to_owned(), Value::from(id));
@@ -58,9 +59,11 @@ pub(crate) async fn post(admin: &Admin, call: Call<'_>) -> Answer {
     below::bind(admin, &target, &mut fields).await?;
     identity::unneeded(&target, &fields)?;
     identity::forbid_times(&fields)?;
+    let any = target.key_of(&generated(0));
+    admin.accept(&any, &mut fields);
     let unknown = check(admin, Candidate { target, fields: &fields, others: true }, call.manner).await?;
     set_times(&mut fields, None, false);
-    admin.seal(&target.key_of(&generated(0)), &mut fields);
+    admin.seal(&any, &mut fields);
     // What the store would refuse is refused before an id is drawn, with one as long as the real one.
     fields.insert("id".to_owned(), Value::from(generated(0)));
     let txn = |key: &str, fields: &Map<String, Value>| Txn {
@@ -68,7 +71,7 @@ pub(crate) async fn post(admin: &Admin, call: Call<'_>) -> Answer {
         actor: call.actor.clone(),
         ..Txn::default()
     };
-    txn(&target.key_of(&generated(0)), &fields).check()?;
+    txn(&any, &fields).check()?;
     // As in APISIX, and so that both can share one etcd: a revision of its own is an id that nothing else has.
     let drawn = admin.store.put("/gen_id", b"1".as_slice().into(), call.actor.as_deref()).await?;
     let id = generated(drawn.revision);

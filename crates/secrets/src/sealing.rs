@@ -26,6 +26,8 @@ pub struct Sealing {
 enum Step {
     Seal,
     Open,
+    /// What a client sends back as it was shown.
+    Accept,
     /// Plugins and managers alone: what the Admin API shows.
     Show,
     /// All that is secret, however it is stored, becomes [`MASK`].
@@ -62,6 +64,12 @@ impl Sealing {
     /// or its key is gone.
     pub fn open(&self, kind: Kind, id: &str, resource: &mut Map<String, Value>) {
         self.walk(Step::Open, kind, id, resource);
+    }
+
+    /// Decrypts what a client sends back in the form in which a write or a read showed it, so that it is checked as what
+    /// it is. A text of a plugin is taken for encrypted only in our form, which says so itself.
+    pub fn accept(&self, kind: Kind, id: &str, resource: &mut Map<String, Value>) {
+        self.walk(Step::Accept, kind, id, resource);
     }
 
     /// Decrypts what the Admin API shows in the clear, as APISIX does: plugins' fields, not private keys.
@@ -131,7 +139,7 @@ impl Sealing {
             let place = format!("secrets/{path}");
             // APISIX never wrote these encrypted, so what is not in our form is no ciphertext.
             fields::change(&mut config, path, &mut |text| match step {
-                Step::Seal | Step::Mask => self.text(step, &place, text),
+                Step::Seal | Step::Mask | Step::Accept => self.text(step, &place, text),
                 Step::Open | Step::Show => {
                     text.starts_with(PREFIX).then(|| self.text(step, &place, text)).flatten()
                 }
@@ -153,11 +161,14 @@ impl Sealing {
 
     /// Of a private key only PEM is encrypted, and what is PEM is not decrypted.
     fn private_key(&self, step: Step, place: &str, text: &str) -> Option<String> {
-        if step == Step::Mask {
-            return self.text(step, place, text);
-        }
         let pem = text.starts_with("---");
-        if (step == Step::Seal) == pem { self.text(step, place, text) } else { None }
+        match step {
+            Step::Mask => self.text(step, place, text),
+            Step::Seal => pem.then(|| self.text(step, place, text)).flatten(),
+            _ if pem => None,
+            Step::Accept => self.keyring.open(place, text),
+            _ => self.text(step, place, text),
+        }
     }
 
     fn text(&self, step: Step, place: &str, text: &str) -> Option<String> {
@@ -167,6 +178,7 @@ impl Sealing {
                 if sealed || Reference::is_one(text) { None } else { self.keyring.seal(place, text) }
             }
             Step::Mask => (!Reference::is_one(text)).then(|| MASK.to_owned()),
+            Step::Accept => text.starts_with(PREFIX).then(|| self.keyring.open(place, text)).flatten(),
             Step::Open | Step::Show => {
                 let opened = self.keyring.open(place, text);
                 if opened.is_none() && text.starts_with(PREFIX) {
@@ -224,6 +236,9 @@ mod tests {
             let mut twice = stored.clone();
             sealing.seal(kind, id, &mut twice);
             assert_eq!(twice, stored, "sealing twice");
+            let mut sent_back = stored.clone();
+            sealing.accept(kind, id, &mut sent_back);
+            assert_eq!(sent_back, object(&resource), "{kind:?}");
             sealing.open(kind, id, &mut stored);
             assert_eq!(stored, object(resource), "{kind:?}");
         }
@@ -261,6 +276,8 @@ mod tests {
         sealing.seal(Kind::Consumer, "a", &mut consumer);
         let stored = consumer["plugins"]["key-auth"]["key"].as_str().unwrap().to_owned();
         assert!(!stored.starts_with(PREFIX) && stored != "auth-one");
+        sealing.accept(Kind::Consumer, "a", &mut consumer);
+        assert_eq!(consumer["plugins"]["key-auth"]["key"], *stored, "it may be a key that looks like that");
         sealing.show(Kind::Consumer, "a", &mut consumer);
         assert_eq!(consumer["plugins"]["key-auth"]["key"], "auth-one");
         let mut manager = object(json!({"token": "root"}));

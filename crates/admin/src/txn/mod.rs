@@ -8,7 +8,8 @@
 //!  "preconditions": [{"key": "/services/1", "modifiedIndex": 12}]}
 //! ```
 //! Each write is checked as the single one is; what it refers to, and what refers to it, are looked for in the state
-//! as it will be. `?dry_run=true` answers what would be done; `?skip_unchanged=true` leaves out what is there already.
+//! as it will be. `?dry_run=true` answers what would be done; `?skip_unchanged=true` leaves out what is there already, and
+//! takes a certificate that is unchanged without its key, as reads show it.
 
 pub(crate) mod operation;
 pub(crate) mod stage;

@@ -219,6 +219,10 @@ impl<'a> Stage<'a> {
         }
         let id = identity::needed(target, &mut fields)?;
         identity::forbid_times(&fields)?;
+        if let (true, Kind::Ssl, Some(entry)) = (self.skip_unchanged, target.kind, current) {
+            self.keep_keys(entry, &mut fields);
+        }
+        self.admin.accept(&target.key()?, &mut fields);
         if target.kind == Kind::PluginMetadata {
             fields.insert("id".to_owned(), Value::from(id));
         } else {
@@ -246,10 +250,23 @@ impl<'a> Stage<'a> {
         merge::merge(&mut fields, patch);
         set_times(&mut fields, None, !dated);
         identity::needed(target, &mut fields)?;
+        self.admin.accept(&entry.key, &mut fields);
         Ok(fields)
     }
 
-    /// Whether the store has that already, in the form written or in the form that a read shows.
+    /// Gives certificates that stay as they are their private keys, which no read shows.
+    fn keep_keys(&self, entry: &Entry, ssl: &mut Map<String, Value>) {
+        let Ok(mut stored) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else { return };
+        self.admin.open(&entry.key, &mut stored);
+        for (certificate, key) in [("cert", "key"), ("certs", "keys")] {
+            let stays = ssl.contains_key(certificate) && ssl.get(certificate) == stored.get(certificate);
+            if stays && !ssl.contains_key(key) {
+                ssl.extend(stored.shift_remove(key).map(|kept| (key.to_owned(), kept)));
+            }
+        }
+    }
+
+    /// Whether the store has that already.
     fn is_same(&self, entry: &Entry, fields: &Map<String, Value>) -> bool {
         let timeless = |mut fields: Map<String, Value>| {
             for time in ["create_time", "update_time"] {
@@ -257,16 +274,9 @@ impl<'a> Stage<'a> {
             }
             fields
         };
-        let Ok(stored) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else { return false };
-        let wanted = timeless(fields.clone());
-        let (mut open, mut shown) = (stored.clone(), stored);
-        self.admin.open(&entry.key, &mut open);
-        self.admin.show(&entry.key, &mut shown);
-        if let Some((Kind::Ssl, _)) = Kind::parse_key(&entry.key) {
-            shown.shift_remove("key");
-            shown.shift_remove("keys");
-        }
-        wanted == timeless(open) || wanted == timeless(shown)
+        let Ok(mut stored) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else { return false };
+        self.admin.open(&entry.key, &mut stored);
+        timeless(fields.clone()) == timeless(stored)
     }
 
     async fn delete(

@@ -3,6 +3,7 @@
 use admin::{Admin, AdminKey, AdminRequest, AdminSettings, ApiVersion, Role};
 use model::ConfigError;
 use plugin::{Authenticator, CompileContext, Plugin, PluginDef, Registry};
+use secrets::{Format, Keyring, Sealing};
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(crate) struct Bench {
     pub admin: Arc<Admin>,
     pub store: Arc<Embedded>,
     pub applied: watch::Sender<u64>,
+    registry: Arc<Registry>,
     _directory: TempDir,
 }
 
@@ -67,10 +69,21 @@ impl Bench {
         let store = Arc::new(store);
         let streams = Registry::new(&[&COUNT], Map::new()).unwrap();
         let registry = Registry::new(&[&LIMIT, &SPLIT, &COUNT, &KEYS], Map::new()).unwrap();
-        let registry = registry.with_streams(streams);
+        let registry = Arc::new(registry.with_streams(streams));
         let (applied, receiver) = watch::channel(u64::MAX);
-        let admin = Admin::new(Arc::clone(&store) as Arc<dyn Store>, Arc::new(registry), settings, receiver);
-        Self { admin: Arc::new(admin), store, applied, _directory: directory }
+        let shared = Arc::clone(&store) as Arc<dyn Store>;
+        let admin = Arc::new(Admin::new(shared, Arc::clone(&registry), settings, receiver));
+        Self { admin, store, applied, registry, _directory: directory }
+    }
+
+    /// The same with secrets encrypted in the store.
+    pub(crate) fn sealed() -> Self {
+        let mut bench = Self::new();
+        let keyring = Keyring::new(&["0123456789abcdef".to_owned()], Format::Aead).unwrap();
+        let sealing = Arc::new(Sealing::new(keyring, true, [("key-auth", ["key"].as_slice())]));
+        let admin = bench.admin.with(Arc::clone(&bench.registry), settings());
+        bench.admin = Arc::new(admin.with_sealing(sealing));
+        bench
     }
 
     pub(crate) async fn call(&self, method: &str, target: &str, body: Value) -> Reply {

@@ -14,6 +14,7 @@ mod property;
 mod racing;
 mod refusals;
 mod schemas;
+mod sealed;
 mod served;
 mod shapes;
 mod using;
