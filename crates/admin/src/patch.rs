@@ -1,7 +1,8 @@
 //! `PATCH`: a part of a resource, merged into it or set at a path below it.
 //!
 //! Two that race are compared by revision. APISIX answers 503 to the second; here it is done again on the first one's
-//! result, and 503 is left for a resource that changes faster than that.
+//! result, now with no other write of this process beside it. 503 is left for a resource that others of a shared store
+//! change faster than that.
 
 use crate::checks::{Candidate, check};
 use crate::dispatch::Call;
@@ -12,7 +13,7 @@ use model::Kind;
 use serde_json::{Map, Value};
 use store::{Entry, Precondition, Txn, TxnOutcome};
 
-/// How often a PATCH is done: each failure means that another one was done in the meantime, so this many clients may
+/// How often a PATCH is done: each failure means that another one was done in the meantime, so this many gateways may
 /// patch one resource at the same moment.
 const ATTEMPTS: usize = 16;
 
@@ -32,8 +33,11 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
         return Err(refuse("invalid configuration"));
     }
     let key = target.key_of(id);
-    for _ in 0..ATTEMPTS {
-        let held = Held::for_write(admin, target.kind).await;
+    for attempt in 0..ATTEMPTS {
+        let held = match attempt {
+            0 => Held::for_write(admin, target.kind).await,
+            _ => Held::for_delete(admin).await,
+        };
         if target.kind == Kind::GraphqlCost {
             if body.get("service_id").is_some() {
                 return Err(refuse("service_id can not be patched"));
@@ -43,6 +47,7 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
         let Some(entry) = list::entry(admin, &key).await? else { return Err(AdminResponse::key_not_found()) };
         let mut fields = patched(admin, &entry, sub_path, body)?;
         identity::needed(&target, &mut fields)?;
+        admin.accept(&key, &mut fields);
         let candidate = Candidate { target, fields: &fields, others: true };
         let unknown = check(admin, candidate, call.manner).await?;
         admin.seal(&key, &mut fields);

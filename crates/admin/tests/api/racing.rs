@@ -11,7 +11,7 @@ use std::time::Duration;
 async fn no_patch_is_lost() {
     let bench = Arc::new(Bench::new());
     bench.done("PUT", "/routes/1", route()).await;
-    let patches: Vec<_> = (0..8)
+    let patches: Vec<_> = (0..64)
         .map(|n| {
             let bench = Arc::clone(&bench);
             tokio::spawn(async move {
@@ -24,7 +24,7 @@ async fn no_patch_is_lost() {
         assert_eq!(patch.await.unwrap(), 200);
     }
     let read = bench.done("GET", "/routes/1", Value::Null).await;
-    assert_eq!(read["value"]["labels"].as_object().unwrap().len(), 8);
+    assert_eq!(read["value"]["labels"].as_object().unwrap().len(), 64);
 }
 
 #[tokio::test]
