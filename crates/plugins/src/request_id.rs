@@ -14,9 +14,10 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - `ksuid` is refused for now.
+//! - `ksuid` is refused for now; so are names that no header field can have, and ids of more than 4096 characters.
 //! - The variable `$request_id` stays the gateway's own number.
 
+use crate::headers::is_token;
 use model::ConfigError;
 use plugin::{CompileContext, Exchange, Flow, OnResponse, OnRewrite, Plugin, PluginDef, UpstreamResponse};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -32,6 +33,9 @@ pub const DEF: PluginDef =
 /// nanoid's alphabet: 64 characters, so that 6 random bits make one without favouring any.
 const NANOID: &[u8; 64] = b"-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const NANOID_LENGTH: usize = 21;
+
+/// Characters of an id. Each request draws them anew, and servers take header lines of 8 KiB at most.
+const LENGTH_MAX: usize = 4096;
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -73,8 +77,16 @@ impl Plugin for RequestId {
         if config.algorithm == Algorithm::Ksuid {
             return Err(vec![ConfigError::new("/algorithm", "ksuid is not there yet; the others are")]);
         }
-        if !config.range_id.char_set.is_ascii() {
-            return Err(vec![ConfigError::new("/range_id/char_set", "must be ASCII: it goes into a header")]);
+        if !is_token(&config.header_name) {
+            return Err(vec![ConfigError::new("/header_name", "is no name of a header field")]);
+        }
+        if config.range_id.char_set.bytes().any(|byte| !matches!(byte, b' '..=b'~')) {
+            let message = "must be printable ASCII: it goes into a header";
+            return Err(vec![ConfigError::new("/range_id/char_set", message)]);
+        }
+        if config.range_id.length > LENGTH_MAX {
+            let message = format!("should be at most {LENGTH_MAX}: it goes into a header");
+            return Err(vec![ConfigError::new("/range_id/length", message)]);
         }
         Ok(Self { config, random: SystemRandom::new(), clock: cx.shared.get() })
     }
@@ -207,5 +219,19 @@ mod tests {
         let (id, lines) = run(&json!({}), "GET /\nX-Request-Id: mine");
         assert_eq!((id.as_deref(), lines.as_str()), (Some("mine"), "X-Request-Id: mine\r\n"));
         assert_eq!(run(&json!({"include_in_response": false}), "GET /").1, "");
+    }
+
+    #[test]
+    fn what_fits_no_header_is_refused() {
+        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        for (config, path) in [
+            (json!({"header_name": "X-Id\r\nX-Other"}), "/header_name"),
+            (json!({"header_name": ""}), "/header_name"),
+            (json!({"algorithm": "range_id", "range_id": {"length": 1_000_000_000}}), "/range_id/length"),
+            (json!({"algorithm": "range_id", "range_id": {"char_set": "abcde\n"}}), "/range_id/char_set"),
+        ] {
+            let errors = testkit::chain(&registry, &json!({"request-id": config})).expect_err("refused");
+            assert_eq!(errors[0].path, format!("/request-id{path}"), "{config}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a user writes.
 
 use crate::amount::AmountConfig;
+use crate::headers::is_token;
 use crate::limit_key::KeyType;
 use crate::redis_policy::Policy;
 use model::ConfigError;
@@ -59,7 +60,7 @@ impl Config {
                 let message = format!("duplicate key '{}' in rules", rule.key);
                 errors.push(ConfigError::new(format!("/rules/{at}/key"), message));
             }
-            if rule.header_prefix.as_ref().is_some_and(|prefix| !super::headers::is_token(prefix)) {
+            if rule.header_prefix.as_ref().is_some_and(|prefix| !is_token(prefix)) {
                 let message = "must be letters, digits and dashes: it becomes part of a header's name";
                 errors.push(ConfigError::new(format!("/rules/{at}/header_prefix"), message));
             }

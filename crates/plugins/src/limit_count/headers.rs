@@ -1,5 +1,6 @@
 //! The response headers that tell clients where they stand.
 
+use crate::headers::is_token;
 use plugin::HeaderEdits;
 use serde_json::Value;
 
@@ -136,12 +137,6 @@ impl Reset {
             out.extend_from_slice(&[b'.', tenths, rest, b'\r', b'\n']);
         }
     }
-}
-
-/// Whether `name` may be (part of) a header's name: a token of RFC 9110, section 5.6.2.
-pub(super) fn is_token(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(allowed)
 }
 
 #[cfg(test)]
