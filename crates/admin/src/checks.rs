@@ -7,7 +7,9 @@ use crate::manner::Manner;
 use crate::mistakes::Mistakes;
 use crate::plugin_checks::{self, Side};
 use crate::target::Target;
-use crate::{Admin, AdminResponse, certificates, duplicates, files_checks, references, stream_checks};
+use crate::{
+    Admin, AdminResponse, certificates, duplicates, files_checks, references, stream_checks, upstream_checks,
+};
 use model::schema::{check_resource, unknown_fields};
 use model::{Kind, PluginMap, Route};
 use protos::Definitions;
@@ -65,6 +67,9 @@ pub(crate) async fn mistakes(
         references::check_existence(admin, kind, fields, &mut found).await?;
     }
     certificates::check(kind, fields, &mut found);
+    if schema_holds && matches!(kind, Kind::Upstream | Kind::Route | Kind::Service | Kind::StreamRoute) {
+        upstream_checks::check(kind, fields, &mut found);
+    }
     if schema_holds && kind == Kind::Proto {
         check_definitions(fields, &mut found);
     }

@@ -45,6 +45,7 @@ mod standalone;
 mod stream_checks;
 mod target;
 mod txn;
+mod upstream_checks;
 mod whole;
 mod write;
 

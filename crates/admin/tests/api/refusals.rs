@@ -85,6 +85,27 @@ async fn resources_are_refused_in_apisix_s_words() {
         (
             "PUT",
             "/upstreams/1",
+            over(upstream(), json!({"checks": {"active": {"http_path": "status"}}})),
+            400,
+            "/checks/active/http_path: is not a path: it begins with `/` and holds no space",
+        ),
+        (
+            "PUT",
+            "/services/1",
+            json!({"upstream": over(upstream(), json!({"retry_timeout": 1e20}))}),
+            400,
+            "/upstream/retry_timeout: 100000000000000000000 is not a time in seconds",
+        ),
+        (
+            "PUT",
+            "/routes/1",
+            over(route(), json!({"timeout": {"connect": 1, "send": 1, "read": 1e20}})),
+            400,
+            "/timeout/read: 100000000000000000000 is not a time greater than 0",
+        ),
+        (
+            "PUT",
+            "/upstreams/1",
             over(upstream(), json!({"tls": {"client_cert_id": 1}})),
             400,
             "failed to fetch ssl info by ssl id [1], response code: 404",
