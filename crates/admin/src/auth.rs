@@ -1,7 +1,8 @@
 //! Who may call: addresses, keys and roles.
 //!
 //! Differences from APISIX: `admin_key_required: false` opens the API to this machine alone, and not to web pages of
-//! other sites that the browser of a person on this machine has open (they cannot hide their `Origin`).
+//! other sites that the browser of a person on this machine has open: they cannot hide their `Origin`, nor, where their
+//! own name leads to this machine, the name in `Host`.
 
 use crate::args::Args;
 use crate::{AdminKey, AdminRequest, AdminResponse, AdminSettings, Role};
@@ -62,14 +63,25 @@ const ACTOR_CHARS_MAX: usize = store::limits::ACTOR_BYTES_MAX / 4;
 /// Whether the request comes from this machine, and from no other site's page.
 fn is_local(request: &AdminRequest) -> bool {
     let own_page = |origin: &str| {
-        let host = origin.split_once("://").map_or("", |(_, authority)| authority);
-        let host = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
-        };
+        let host = host_of(origin.split_once("://").map_or("", |(_, authority)| authority));
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     };
-    request.peer.to_canonical().is_loopback() && request.header("origin").is_none_or(own_page)
+    // A name without a dot is this machine's or its network's; no site has one.
+    let own_name = |authority: &str| {
+        let host = host_of(authority);
+        !host.contains('.') || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok()
+    };
+    request.peer.to_canonical().is_loopback()
+        && request.header("origin").is_none_or(own_page)
+        && request.header("host").is_none_or(own_name)
+}
+
+/// The host of `host`, `host:port` or `[address]:port`.
+fn host_of(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
 }
 
 /// Whose key it is. Looks at every key, so that time tells nothing of where it was found.

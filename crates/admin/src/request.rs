@@ -25,8 +25,17 @@ pub struct AdminRequest {
 
 impl AdminRequest {
     /// The header fields that are ever looked at.
-    pub const HEADERS: [&'static str; 8] =
-        ["x-api-key", "x_api_key", "cookie", "origin", "content-type", "strict", "accept", "x-digest"];
+    pub const HEADERS: [&'static str; 9] = [
+        "x-api-key",
+        "x_api_key",
+        "cookie",
+        "origin",
+        "host",
+        "content-type",
+        "strict",
+        "accept",
+        "x-digest",
+    ];
 
     /// The first value of a header field.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

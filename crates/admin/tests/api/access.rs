@@ -61,6 +61,17 @@ async fn a_viewer_only_looks() {
 #[tokio::test]
 async fn no_key_is_needed_on_this_machine_where_configured() {
     let bench = Bench::with(AdminSettings { key_required: false, ..settings() });
+    for (host, status) in [
+        ("127.0.0.1:9180", 200),
+        ("[::1]:9180", 200),
+        ("localhost", 200),
+        ("gateway:9180", 200),
+        ("evil.example:9180", 401),
+        ("127.0.0.1.evil.example", 401),
+    ] {
+        let request = with_headers("GET", "/apisix/admin/routes", &[("Host", host)]);
+        assert_eq!(bench.send(request).await.status, status, "{host}");
+    }
     for (peer, origin, status) in [
         ("127.0.0.1", None, 200),
         ("::1", None, 200),
