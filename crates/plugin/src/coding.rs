@@ -86,8 +86,16 @@ impl Exchange<'_> {
     /// Whether the client gets a body at all with a response of this status.
     #[must_use]
     pub fn is_bodiless(&self) -> bool {
-        self.request.view.head.facts.method == Method::Head || matches!(self.status, 204 | 304)
+        self.request.view.head.facts.method == Method::Head || has_no_body(self.status)
     }
+}
+
+/// Whether a response of this status ends with its head (RFC 9110 section 6.4.1): what came after it would be taken for
+/// the next response.
+#[must_use]
+#[inline]
+pub fn has_no_body(status: u16) -> bool {
+    matches!(status, 204 | 304)
 }
 
 impl std::fmt::Debug for Coding {

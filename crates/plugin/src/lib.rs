@@ -40,7 +40,7 @@ pub use body::{BodyFilter, BodyFilters, Held, Replaced};
 pub use body_vars::{BodyLimits, BodyVars, WholeBody};
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
-pub use coding::Coding;
+pub use coding::{Coding, has_no_body};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use def::{ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};

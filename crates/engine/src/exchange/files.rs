@@ -96,10 +96,7 @@ async fn send(
     respond::run_hooks(link.worker, message.snapshot, Some(&route.chain), exchange, hooks);
     let keep_alive = settled && respond::keeps_alive(link.worker, link.config, exchange);
     respond::write_file_head(link, exchange, answer, keep_alive, message.out);
-    let segments = match exchange.request.view.head.facts.method {
-        Method::Head => &[],
-        _ => answer.body.segments(),
-    };
+    let segments = if exchange.is_bodiless() { &[] } else { answer.body.segments() };
     let (_, mut client) = link.stream.split();
     let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
     let sent = way.transmit(message.out, segments).await;

@@ -9,11 +9,11 @@ use crate::connection::Link;
 use crate::error::ProxyError;
 use crate::io;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse};
+use plugin::{Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse, has_no_body};
 use snapshot::{Route, Snapshot};
 use std::borrow::Cow;
 use wire::http1::{Lines, push_decimal};
-use wire::{BodyLength, Known, Method, RequestHead, RequestView, ResponseHead};
+use wire::{BodyLength, Known, RequestHead, RequestView, ResponseHead};
 
 /// Unread bytes of a request's body that are worth reading to keep the connection.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -105,7 +105,7 @@ pub(super) fn write_relayed_head(
     for field in &response.fields {
         let keep = match field.known {
             Known::Date | Known::Server => false,
-            Known::ContentLength => keeps_length && response.status != 204,
+            Known::ContentLength => keeps_length && exchange.status != 204,
             Known::Upgrade => response.status == 101,
             Known::Expect => true,
             known => !known.is_hop_by_hop(),
@@ -176,13 +176,14 @@ pub(super) async fn reply(
     // As in nginx: who sends what can't be understood is not listened to any further.
     let bad = reply.status == 400 && reply.body.is_none();
     let keep_alive = settled && !bad && keeps_alive(link.worker, link.config, exchange);
-    let page = reply.body.is_none().then(|| error_page(exchange.status));
+    let bodiless = has_no_body(exchange.status);
+    let page = (reply.body.is_none() && !bodiless).then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
     let filtered = exchange.take_body_filters(&made).and_then(|filters| filters.whole(content).ok());
     let content = filtered.as_deref().unwrap_or(content);
     write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);
     let head_len = message.out.len();
-    if exchange.request.view.head.facts.method != Method::Head {
+    if !exchange.is_bodiless() {
         message.out.extend_from_slice(content);
     }
     link.timer.arm(link.worker.clock.deadline_ms(link.config.client.send_timeout));
@@ -242,7 +243,7 @@ pub(super) fn write_file_head(
         }
         edits.write(out);
     }
-    if exchange.status != 304 {
+    if !has_no_body(exchange.status) {
         out.extend_from_slice(b"Content-Length: ");
         push_decimal(out, answer.body.length());
         out.extend_from_slice(b"\r\n");
@@ -271,14 +272,16 @@ fn write_reply_head(
             out.extend_from_slice(b"\r\n");
         }
     };
-    if !reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+    let bodiless = has_no_body(exchange.status);
+    let typed = reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if !typed && !bodiless {
         line("Content-Type", reply.default_type().as_bytes());
     }
     for (name, value) in &reply.headers {
         line(name, value);
     }
     edits.write(out);
-    if !matches!(exchange.status, 204 | 304) {
+    if !bodiless {
         out.extend_from_slice(b"Content-Length: ");
         push_decimal(out, length as u64);
         out.extend_from_slice(b"\r\n");

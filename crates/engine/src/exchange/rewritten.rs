@@ -6,7 +6,7 @@ use super::relay::Job;
 use super::respond::{self, Framing};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use plugin::{BodyFilters, Exchange, Recorder};
+use plugin::{BodyFilters, Exchange, Recorder, has_no_body};
 use std::cell::Cell;
 use wire::http1::{BodyDecoder, chunk_head};
 
@@ -56,7 +56,9 @@ impl Ends<'_, '_, '_> {
         };
         let head = buffer[..response.length].to_vec();
         let http11 = job.exchange.request.view.head.facts.http11;
-        let as_it_came = passing.filters.is_empty().then(|| download::framing(response.body, http11));
+        let unchanged =
+            passing.filters.is_empty() && has_no_body(job.exchange.status) == has_no_body(response.status);
+        let as_it_came = unchanged.then(|| download::framing(response.body, http11));
         let may_keep = body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
         let mut output = Output {
             passing,

@@ -42,3 +42,49 @@ fn filters_and_conditions_of_plugins_see_the_body() {
     gateway.put("global_rules/1", &json!({ "plugins": { "echo": echo } }));
     assert_eq!(post(&gateway, "/x", form, "a=1").1, "filtered");
 }
+
+#[test]
+fn statuses_without_a_body_end_with_the_head() {
+    let upstream = Upstream::answering(|request| {
+        let head = request.start.split(' ').nth(1).unwrap_or_default();
+        let head = match head {
+            "/empty" => "204 No Content\r\n\r\n",
+            "/kept" => "304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+            "/chunks" => "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            _ => "200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        };
+        format!("HTTP/1.1 {head}").into_bytes()
+    });
+    let gateway = Gateway::start();
+    let status = |status: u16| json!({ "response-rewrite": { "status_code": status } });
+    let abort = |status: u16, body: &str| json!({ "fault-injection": { "abort": { "http_status": status, "body": body } } });
+    // What the second answer on the connection is tells whether the first one ended where it says.
+    for (plugins, path, expected) in [
+        (status(204), "/hello", (204, None, "")),
+        (status(204), "/chunks", (204, None, "")),
+        (status(304), "/hello", (304, None, "")),
+        (status(200), "/empty", (200, Some("0"), "")),
+        (status(200), "/kept", (200, Some("0"), "")),
+        (status(201), "/hello", (201, Some("5"), "hello")),
+        (json!({ "response-rewrite": { "status_code": 204, "body": "other" } }), "/hello", (204, None, "")),
+        (
+            json!({ "response-rewrite": { "status_code": 200, "body": "other" } }),
+            "/empty",
+            (200, Some("5"), "other"),
+        ),
+        (abort(204, "body"), "/hello", (204, None, "")),
+        (abort(304, "body"), "/hello", (304, None, "")),
+        (json!({ "uri-blocker": { "block_rules": ["."], "rejected_code": 204 } }), "/hello", (204, None, "")),
+    ] {
+        let route =
+            json!({ "uri": "/*", "plugins": plugins, "upstream": { "nodes": { upstream.address(): 1 } } });
+        gateway.put("routes/1", &route);
+        let mut client = gateway.connect();
+        for _ in 0..2 {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let answer = client.response();
+            let got = (answer.status(), answer.field("content-length"), &*answer.text());
+            assert_eq!(got, expected, "{plugins} {path}");
+        }
+    }
+}

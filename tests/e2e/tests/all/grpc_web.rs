@@ -48,3 +48,15 @@ fn a_call_that_fails_at_once_says_so_in_its_head() {
     assert_eq!((answer.status(), answer.field("grpc-status")), (200, Some("5")));
     assert!(answer.body.is_empty(), "{:?}", answer.body);
 }
+
+#[test]
+fn a_preflight_ends_with_its_head() {
+    let upstream = Http2Upstream::start();
+    let gateway = gateway(&upstream);
+    let mut client = gateway.connect();
+    for _ in 0..2 {
+        client.send("OPTIONS /web/echo HTTP/1.1\r\nHost: a\r\nOrigin: https://a.com\r\n\r\n");
+        let answer = client.response();
+        assert_eq!((answer.status(), answer.field("access-control-allow-methods")), (204, Some("POST")));
+    }
+}
