@@ -14,12 +14,14 @@ use plugin::{Client, Session, Sleeper, StreamFlow, Traffic, Transport};
 use snapshot::{Snapshot, StreamRoute};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio::io::{Interest, Ready};
 use tokio::net::UdpSocket;
 use tokio::task::spawn_local;
 
@@ -230,28 +232,35 @@ impl Job<'_> {
     }
 
     /// A datagram from the node. A buffer is held only while there is one.
+    ///
+    /// # Errors
+    /// When nobody listens there, as far as the network tells: the next datagram is for another node then.
     async fn receive(&self, upstream: &UdpSocket) -> io::Result<(Box<[u8]>, usize)> {
-        poll_fn(|cx| {
-            loop {
-                match upstream.poll_recv_ready(cx) {
-                    Poll::Pending if self.timer.expired() => {
-                        return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                    }
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Ready(Ok(())) => {}
-                }
-                let mut buffer = self.worker.buffers.take_relay();
-                match upstream.try_recv(&mut buffer) {
-                    Ok(length) => return Poll::Ready(Ok((buffer, length))),
-                    Err(error) => {
-                        self.worker.buffers.put_relay(buffer);
-                        if error.kind() != io::ErrorKind::WouldBlock {
-                            return Poll::Ready(Err(error));
-                        }
+        loop {
+            if !self.ready(upstream).await?.is_readable() {
+                // Sending may have been told the reason already.
+                let refused = || io::ErrorKind::ConnectionRefused.into();
+                return Err(upstream.take_error().ok().flatten().unwrap_or_else(refused));
+            }
+            let mut buffer = self.worker.buffers.take_relay();
+            match upstream.try_recv(&mut buffer) {
+                Ok(length) => return Ok((buffer, length)),
+                Err(error) => {
+                    self.worker.buffers.put_relay(buffer);
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        return Err(error);
                     }
                 }
             }
+        }
+    }
+
+    /// Waits until there is a datagram or an error, or the session's time is up.
+    async fn ready(&self, upstream: &UdpSocket) -> io::Result<Ready> {
+        let mut ready = pin!(upstream.ready(Interest::READABLE | Interest::ERROR));
+        poll_fn(|cx| match ready.as_mut().poll(cx) {
+            Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            polled => polled,
         })
         .await
     }

@@ -90,36 +90,60 @@ fn connections_are_passed_on_by_port_and_end_as_they_are_ended() {
     session(second, "one");
 }
 
+/// The port of a node that repeats the datagrams it gets, with the port before them that they came from.
+fn repeater() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let mut answer = format!("{} ", from.port()).into_bytes();
+            answer.extend_from_slice(&buffer[..length]);
+            socket.send_to(&answer, from).unwrap();
+        }
+    });
+    port
+}
+
+/// A client of datagrams, which waits for so long for each answer.
+fn sender(port: u16, patience: Duration) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+    client.set_read_timeout(Some(patience)).unwrap();
+    client
+}
+
+/// Where a datagram came from at the node, and what it said there.
+fn ask(client: &UdpSocket, text: &str) -> Option<(String, String)> {
+    let mut buffer = [0; 65_536];
+    client.send(text.as_bytes()).unwrap();
+    let length = client.recv(&mut buffer).ok()?;
+    let (from, said) = std::str::from_utf8(&buffer[..length]).unwrap().split_once(' ')?;
+    Some((from.to_owned(), said.to_owned()))
+}
+
+#[test]
+fn a_node_that_refuses_datagrams_keeps_no_session() {
+    let [port, dead] = free_ports::<2>();
+    let gateway = gateway(&json!([]), &json!([loopback(port)]), json!({}));
+    let nodes = json!({ loopback(dead): 1, loopback(repeater()): 1 });
+    let upstream = json!({ "nodes": nodes, "type": "roundrobin", "scheme": "udp" });
+    gateway.put("stream_routes/1", &json!({ "server_port": port, "upstream": upstream }));
+    // Every other session begins at the dead node, and would stay there until it idled for a minute.
+    for _ in 0..6 {
+        let client = sender(port, MOMENT);
+        eventually("the other node is tried", || ask(&client, "hello"));
+    }
+}
+
 #[test]
 fn datagrams_go_to_one_node_for_each_client() {
     let [port] = free_ports::<1>();
-    let upstream = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let node = upstream.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        let mut buffer = [0; 65_536];
-        while let Ok((length, from)) = upstream.recv_from(&mut buffer) {
-            let mut answer = format!("{} ", from.port()).into_bytes();
-            answer.extend_from_slice(&buffer[..length]);
-            upstream.send_to(&answer, from).unwrap();
-        }
-    });
     let gateway = gateway(&json!([]), &json!([loopback(port)]), json!({}));
-    let mut upstream = to(&loopback(node));
+    let mut upstream = to(&loopback(repeater()));
     upstream["scheme"] = json!("udp");
     gateway.put("stream_routes/1", &json!({ "server_port": port, "upstream": upstream }));
-    let client = || {
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        client
-    };
-    let ask = |client: &UdpSocket, text: &str| -> Option<(String, String)> {
-        let mut buffer = [0; 65_536];
-        client.send(text.as_bytes()).unwrap();
-        let length = client.recv(&mut buffer).ok()?;
-        let (from, said) = std::str::from_utf8(&buffer[..length]).unwrap().split_once(' ')?;
-        Some((from.to_owned(), said.to_owned()))
-    };
+    let client = || sender(port, Duration::from_secs(1));
     let one = eventually("the route is there", || {
         let one = client();
         ask(&one, "hello").map(|_| one)
