@@ -4,19 +4,21 @@
 //! After an auth plugin, where not everybody who is known may do everything.
 //!
 //! ## Example
-//! Jack may do everything, Joe may only read:
+//! Joe may only read, Jane may do nothing, and everybody else may do everything:
 //! ```json
 //! {
 //!     "consumer-restriction": {
-//!         "whitelist": ["jack"],
+//!         "blacklist": ["jane"],
 //!         "allowed_by_methods": [{"user": "joe", "methods": ["GET", "HEAD"]}]
 //!     }
 //! }
 //! ```
+//! With a `whitelist`, who isn't in it may do nothing, whatever `allowed_by_methods` says; who is in it may do everything.
 //!
 //! ## Differences from APISIX
-//! None.
+//! - `rejected_code` must be below 1000.
 
+use crate::status::status;
 use model::ConfigError;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
 use serde::Deserialize;
@@ -84,6 +86,7 @@ impl Plugin for ConsumerRestriction {
     type Config = Self;
 
     fn compile(config: Self, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
+        status(u64::from(config.rejected_code), "/rejected_code")?;
         Ok(config)
     }
 
@@ -183,6 +186,7 @@ mod tests {
             (json!({"allowed_by_methods": reads}), "joe", "POST", 403),
             (json!({"allowed_by_methods": reads}), "jack", "POST", 0),
             (json!({"allowed_by_methods": reads, "whitelist": ["joe"]}), "joe", "POST", 0),
+            (json!({"allowed_by_methods": reads, "whitelist": ["jack"]}), "joe", "GET", 403),
             (json!({"whitelist": ["jack"]}), "", "GET", 401),
             (json!({"whitelist": ["1"], "type": "route_id"}), "", "GET", 0),
             (json!({"whitelist": ["1"], "type": "consumer_group_id"}), "jack", "GET", 401),

@@ -20,6 +20,7 @@
 
 use crate::headers::{self, HeaderOps};
 use crate::random::Random;
+use crate::status::status;
 use model::ConfigError;
 use model::var::{BodyNeed, Template};
 use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply};
@@ -145,11 +146,8 @@ impl Plugin for FaultInjection {
 
 impl AbortConfig {
     fn compile(self) -> Result<Abort, Vec<ConfigError>> {
-        let status = u16::try_from(self.http_status).ok().filter(|status| *status < 1000);
-        let status =
-            status.ok_or_else(|| vec![ConfigError::new("/abort/http_status", "must be below 1000")])?;
         Ok(Abort {
-            status,
+            status: status(self.http_status, "/abort/http_status")?,
             body: self.body.as_deref().map(Template::parse),
             headers: headers::single(self.headers.as_ref(), "/abort/headers").map_err(|error| vec![error])?,
         })

@@ -13,6 +13,7 @@ mod limit_key;
 pub mod logging;
 mod random;
 mod redis_policy;
+mod status;
 mod text;
 
 pub mod basic_auth;

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! None.
+//! - `rejected_code` must be below 1000.
 
+use crate::status::status;
 use crate::text;
 use model::ConfigError;
 use pcre2::bytes::Regex;
@@ -30,7 +31,7 @@ pub const DEF: PluginDef = PluginDef::new::<UriBlocker>("uri-blocker", 2900).on_
 #[derive(Debug, Deserialize)]
 pub struct Config {
     block_rules: Vec<String>,
-    rejected_code: u16,
+    rejected_code: u64,
     rejected_msg: Option<String>,
     case_insensitive: bool,
 }
@@ -52,7 +53,7 @@ impl Plugin for UriBlocker {
         let rules: Result<_, _> = config.block_rules.iter().enumerate().map(rule).collect();
         Ok(Self {
             rules: rules.map_err(|error| vec![error])?,
-            rejected_code: config.rejected_code,
+            rejected_code: status(config.rejected_code, "/rejected_code")?,
             rejected_msg: config.rejected_msg,
         })
     }
@@ -114,6 +115,13 @@ mod tests {
             let chain = testkit::chain(&registry, &json!({"uri-blocker": config})).expect("valid");
             assert_eq!(testkit::access(&chain, &mut Bench::new(request).exchange()), status, "{config}");
         }
-        assert!(testkit::chain(&registry, &json!({"uri-blocker": {"block_rules": ["("]}})).is_err());
+        for (config, path) in [
+            (json!({"block_rules": ["("]}), "/uri-blocker/block_rules/0"),
+            (json!({"block_rules": ["a"], "rejected_code": 1000}), "/uri-blocker/rejected_code"),
+            (json!({"block_rules": ["a"], "rejected_code": 70_000}), "/uri-blocker/rejected_code"),
+        ] {
+            let errors = testkit::chain(&registry, &json!({"uri-blocker": config})).expect_err("refused");
+            assert_eq!(errors[0].path, path);
+        }
     }
 }

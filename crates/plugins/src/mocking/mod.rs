@@ -30,6 +30,7 @@ mod xml;
 
 use crate::headers::{self, HeaderOps};
 use crate::random::Random;
+use crate::status::status;
 use model::ConfigError;
 use model::var::Template;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
@@ -80,9 +81,7 @@ impl Plugin for Mocking {
         if !TYPES.contains(&media_type) {
             return Err(vec![ConfigError::new("/content_type", "unsupported content type!")]);
         }
-        let status = u16::try_from(config.response_status).ok().filter(|status| (200..1000).contains(status));
-        let status =
-            status.ok_or_else(|| vec![ConfigError::new("/response_status", "must be from 200 to 999")])?;
+        let status = status(config.response_status, "/response_status")?;
         let content = match (config.response_example, config.response_schema) {
             (Some(example), _) => Content::Example(Template::parse(&example)),
             (None, schema) if media_type.ends_with("xml") => Content::Xml(schema.unwrap_or_default()),
