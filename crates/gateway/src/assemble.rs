@@ -82,6 +82,12 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
             id: proxy.id.clone().unwrap_or_else(|| as_uuid(&own.node_id)),
             pid: std::process::id(),
             seed: own.seed,
+            https_port: settings
+                .tls
+                .listen
+                .first()
+                .map(|listen| listen.address.port())
+                .filter(|port| *port != 0),
         },
         mount,
         access_log: plan.access_log.open.clone(),

@@ -152,6 +152,8 @@ pub struct Gateway {
     pub pid: u32,
     /// Random bits chosen at start, so that request ids of two processes differ.
     pub seed: u64,
+    /// The port on which it speaks TLS with HTTP's clients, the first of several.
+    pub https_port: Option<u16>,
 }
 
 /// What hooks may know of the route.

@@ -12,11 +12,14 @@
 //! }
 //! ```
 //! Elsewhere: `{"uri": "/new$request_uri", "ret_code": 301}` or `{"regex_uri": ["^/a/(.*)", "https://b.com/$1"]}`. The
-//! port of HTTPS is `plugin_attr.redirect.https_port`; without it none is named.
+//! port of HTTPS is `plugin_attr.redirect.https_port`, else that of `apisix.ssl.listen`; 443 is not named.
 //!
 //! ## Differences from APISIX
-//! - The port of `http_to_https` is not guessed from the listeners' configuration.
+//! - Of several ports in `apisix.ssl.listen` the first one counts, and not any.
+//! - `http_to_https` keeps the path as the client encoded it.
+//! - `ret_code` must be below 1000.
 
+use crate::status::status;
 use crate::text::{Substitution, encode_path};
 use model::ConfigError;
 use model::var::Template;
@@ -30,7 +33,7 @@ pub const DEF: PluginDef = PluginDef::new::<Redirect>("redirect", 900).on_rewrit
 /// What a user writes.
 #[derive(Debug, Deserialize)]
 pub struct Config {
-    ret_code: u16,
+    ret_code: u64,
     uri: Option<String>,
     regex_uri: Option<[String; 2]>,
     #[serde(default)]
@@ -48,12 +51,16 @@ pub struct Redirect {
 }
 
 enum To {
-    Https(Template),
+    /// The same at the port of HTTPS; `None`: the gateway's own.
+    Https(Option<u16>),
     Uri(Template),
     Substituted(Substitution),
     /// `http_to_https: false`: nowhere.
     Nowhere,
 }
+
+/// The port that URLs of HTTPS don't name.
+const HTTPS: u16 = 443;
 
 impl Plugin for Redirect {
     type Config = Config;
@@ -64,11 +71,10 @@ impl Plugin for Redirect {
             return Err(vec![ConfigError::new("", message)]);
         }
         let port = cx.attributes.and_then(|attributes| attributes.get("https_port")?.as_u64());
+        // As in APISIX, what can't be a port names none.
+        let port = port.map(|port| u16::try_from(port).ok().filter(|port| *port != 0).unwrap_or(HTTPS));
         let to = match (config.http_to_https, &config.uri, &config.regex_uri) {
-            (true, _, _) => To::Https(Template::parse(&match port.filter(|port| *port != 443) {
-                Some(port) if (1..=65535).contains(&port) => format!("https://$host:{port}$request_uri"),
-                _ => "https://$host$request_uri".to_owned(),
-            })),
+            (true, _, _) => To::Https(port),
             (_, Some(uri), _) => To::Uri(Template::parse(uri)),
             (_, _, Some([pattern, replacement])) => {
                 let compiled = Substitution::compile(pattern, replacement, false, "/regex_uri");
@@ -81,7 +87,7 @@ impl Plugin for Redirect {
             _ => To::Nowhere,
         };
         Ok(Self {
-            code: config.ret_code,
+            code: status(config.ret_code, "/ret_code")?,
             to,
             encode: config.encode_uri,
             append_query: config.append_query_string,
@@ -122,19 +128,9 @@ impl OnRewrite for Redirect {
             template.render(exchange, &mut uri);
             uri
         };
-        let mut code = self.code;
         let uri = match &self.to {
             To::Nowhere => return Flow::Next,
-            To::Https(template) => {
-                let request = &exchange.request;
-                let proto = request.header(b"x-forwarded-proto");
-                if proto.unwrap_or(exchange.client.scheme().as_bytes()) == b"https" {
-                    return Flow::Next;
-                }
-                // 308 keeps method and body (RFC 9110 section 15.4.9).
-                code = if matches!(request.method(), b"GET" | b"HEAD") { 301 } else { 308 };
-                render(template)
-            }
+            To::Https(port) => return to_https(*port, exchange),
             To::Uri(template) => render(template),
             To::Substituted(substitution) => match substitution.first(&exchange.request.path) {
                 Ok(Some((_, uri))) => uri,
@@ -146,8 +142,25 @@ impl OnRewrite for Redirect {
             },
         };
         let location = self.finish(uri, exchange.request.query());
-        Flow::reply(Reply::status(code).with_header("Location", location))
+        Flow::reply(Reply::status(self.code).with_header("Location", location))
     }
+}
+
+/// Sends a client that doesn't speak HTTPS to where it can, at `port` or the gateway's own.
+fn to_https(port: Option<u16>, exchange: &Exchange<'_>) -> Flow {
+    let request = &exchange.request;
+    let proto = request.header(b"x-forwarded-proto");
+    if proto.unwrap_or(exchange.client.scheme().as_bytes()) == b"https" {
+        return Flow::Next;
+    }
+    let mut location = [b"https://", &*request.host].concat();
+    if let Some(port) = port.or(exchange.gateway.https_port).filter(|port| *port != HTTPS) {
+        location.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    location.extend_from_slice(request.target());
+    // 308 keeps method and body (RFC 9110 section 15.4.9).
+    let code = if matches!(request.method(), b"GET" | b"HEAD") { 301 } else { 308 };
+    Flow::reply(Reply::status(code).with_header("Location", location))
 }
 
 impl Redirect {
@@ -187,8 +200,14 @@ mod tests {
             (json!({"uri": "$uri", "encode_uri": true}), "GET /a%20b", "302 /a%20b"),
             (json!({"regex_uri": ["^/a/(.*)", "https://b.com/$1"]}), "GET /a/c", "302 https://b.com/c"),
             (json!({"regex_uri": ["^/a/(.*)", "/$1"]}), "GET /b", "passes"),
-            (json!({"http_to_https": true}), "GET /a?x\nHost: b.com", "301 https://b.com/a?x"),
-            (json!({"http_to_https": true}), "POST /a\nHost: b.com", "308 https://b.com/a"),
+            (json!({"http_to_https": true}), "GET /a?x\nHost: b.com", "301 https://b.com:9443/a?x"),
+            (json!({"http_to_https": true}), "POST /a\nHost: b.com", "308 https://b.com:9443/a"),
+            (
+                json!({"http_to_https": true, "encode_uri": true}),
+                "GET /a%3Fb\nHost: b.com",
+                "301 https://b.com:9443/a%3Fb",
+            ),
+            (json!({"http_to_https": true}), "GET http://c.com/a\nHost: b.com", "301 https://c.com:9443/a"),
             (json!({"http_to_https": true}), "GET /\nX-Forwarded-Proto: https", "passes"),
             (json!({"http_to_https": false}), "GET /", "passes"),
         ] {
@@ -198,6 +217,16 @@ mod tests {
                 format!("{} {}", reply.status, String::from_utf8_lossy(&reply.headers[0].1))
             });
             assert_eq!(got, expected, "{config} {request}");
+        }
+        for (attribute, expected) in
+            [(8443, "https://b.com:8443/"), (443, "https://b.com/"), (70_000, "https://b.com/")]
+        {
+            let attributes = json!({"redirect": {"https_port": attribute}});
+            let registry = Registry::new(&[&DEF], attributes.as_object().unwrap().clone()).expect("valid");
+            let chain =
+                testkit::chain(&registry, &json!({"redirect": {"http_to_https": true}})).expect("valid");
+            let reply = testkit::request(&chain, &mut Bench::new("GET /\nHost: b.com").exchange()).unwrap();
+            assert_eq!(reply.headers[0].1, expected.as_bytes());
         }
         let both = json!({"redirect": {"http_to_https": true, "append_query_string": true}});
         assert!(testkit::chain(&registry, &both).is_err());
