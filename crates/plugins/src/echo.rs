@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - A body around which something is put is held up to 64 MiB, and cut off there.
+//! - Names of `headers` must be valid in a header.
 
 use crate::headers::{self, HeaderOps};
 use model::ConfigError;
@@ -49,8 +49,11 @@ impl Plugin for Echo {
 
     fn compile(config: Config, _: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
         let fields = config.headers.iter().flatten();
-        let headers =
+        let headers: Vec<_> =
             fields.filter_map(|(name, value)| Some((name.clone(), headers::text(value)?))).collect();
+        if headers.iter().any(|(name, _)| !headers::is_token(name)) {
+            return Err(vec![ConfigError::new("/headers", "invalid field character in header")]);
+        }
         Ok(Self { config, headers })
     }
 
@@ -133,6 +136,8 @@ mod tests {
             assert_eq!(testkit::body(&mut exchange, b"old"), expected.as_bytes(), "{config}");
             assert_eq!(testkit::lines(&exchange.reply_headers).is_empty(), config.get("headers").is_none());
         }
-        assert!(testkit::chain(&registry, &json!({"echo": {}})).is_err());
+        for config in [json!({}), json!({"body": "b", "headers": {"X\r\nY": "1"}})] {
+            assert!(testkit::chain(&registry, &json!({"echo": config})).is_err(), "{config}");
+        }
     }
 }

@@ -29,6 +29,16 @@ impl HeaderOps {
             .collect()
     }
 
+    /// Refuses names that can't be a field's: they could end the head. The message is APISIX's.
+    pub(crate) fn check_names(&self) -> Result<(), ConfigError> {
+        let set = self.set.iter().map(|(name, _)| name);
+        let mut names = set.chain(self.add.iter().map(|(name, _)| name)).chain(&self.remove);
+        if names.all(|name| is_token(name)) {
+            return Ok(());
+        }
+        Err(ConfigError::new("/headers", "invalid field character in header"))
+    }
+
     /// Applies them to `edits`.
     pub(crate) fn apply(&self, source: &dyn VarSource, edits: &mut HeaderEdits) {
         let render = |template: &Template| Self::render(template, source);

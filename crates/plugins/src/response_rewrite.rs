@@ -19,6 +19,7 @@
 //!
 //! ## Differences from APISIX
 //! - `filters` unpack gzip and brotli; a body in another encoding is left as it is, with what its head says of it.
+//! - Names of `headers` must be valid in a header.
 //! - `options` of a filter: `i`, `s`, `m` and `x` count; how matching is done (`j`, `o`) is not a user's business.
 
 use crate::decoding::Coded;
@@ -100,13 +101,15 @@ impl Plugin for ResponseRewrite {
                 Err(error) => errors.push(error),
             }
         }
+        let headers = compile_headers(config.headers.as_ref());
+        errors.extend(headers.check_names().err());
         if !errors.is_empty() {
             return Err(errors);
         }
         let framing = |name: &str| FRAMING.iter().any(|other| other.eq_ignore_ascii_case(name));
         Ok(Self {
             limit_bytes: config.max_resp_body_size,
-            headers: compile_headers(config.headers.as_ref()).without(framing),
+            headers: headers.without(framing),
             body,
             status: config.status_code,
             vars,
@@ -147,12 +150,11 @@ fn compile_headers(headers: Option<&Map<String, Value>>) -> HeaderOps {
         let (name, value) = line.as_str()?.split_once(':')?;
         Some((name.trim().to_owned(), Template::parse(value.trim_start())))
     };
-    let ops = HeaderOps {
+    HeaderOps {
         add: list("add").into_iter().flatten().filter_map(line).collect(),
         set: HeaderOps::fields(set),
         remove: list("remove").into_iter().flatten().filter_map(headers::text).collect(),
-    };
-    ops.without(|name| !headers::is_token(name))
+    }
 }
 
 impl OnResponse for ResponseRewrite {
@@ -341,6 +343,8 @@ mod tests {
             (json!({"body": "-", "body_base64": true}), "invalid base64 content"),
             (json!({"filters": [{"regex": "(", "replace": ""}]}), "regex \"(\" validation failed"),
             (json!({"vars": [["a"]]}), ""),
+            (json!({"headers": {"X\r\nY": "1"}}), "invalid field character in header"),
+            (json!({"headers": {"set": {"X Y": "1"}}}), "invalid field character in header"),
             (json!({"body": "a", "filters": [{"regex": "a", "replace": ""}]}), ""),
         ] {
             let errors =

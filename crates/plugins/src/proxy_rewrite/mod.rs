@@ -134,11 +134,7 @@ fn compile_headers(headers: Option<&Map<String, Value>>, errors: &mut Vec<Config
         }
         HeaderOps { set: HeaderOps::fields(Some(headers)), ..HeaderOps::default() }
     };
-    let set = ops.set.iter().map(|(name, _)| name);
-    let mut names = set.chain(ops.add.iter().map(|(name, _)| name)).chain(&ops.remove);
-    if names.any(|name| !headers::is_token(name)) {
-        errors.push(ConfigError::new("/headers", "invalid field character in header"));
-    }
+    errors.extend(ops.check_names().err());
     ops
 }
 
