@@ -33,7 +33,7 @@ impl<C> Family<C> {
     }
 
     /// The worker's own cell of the series with these label values. Once the family is full a new label set is counted
-    /// in one series that keeps the first label (a status, a direction: few values) and nothing else.
+    /// in one series that keeps the first of several labels (a status, a direction: few values) and nothing else.
     pub(super) fn cell(&self, worker: &WorkerToken, values: &[&str], make: impl FnOnce() -> C) -> Arc<C> {
         let text = label_text(self.metric.labels(), values);
         let mut inner = self.lock();
@@ -41,11 +41,11 @@ impl<C> Family<C> {
             text
         } else {
             inner.overflowed += 1;
-            let mut values = vec![OVERFLOW; values.len()];
-            if let (Some(first), Some(given)) = (values.first_mut(), text.split('"').nth(1)) {
-                *first = given;
+            let mut shown = vec![OVERFLOW; values.len()];
+            if let [first, _, ..] = values {
+                shown[0] = first;
             }
-            label_text(self.metric.labels(), &values)
+            label_text(self.metric.labels(), &shown)
         };
         let cells = inner.series.entry(text.into_boxed_str()).or_default();
         if let Some((_, cell)) = cells.iter().find(|(index, _)| *index == worker.index()) {

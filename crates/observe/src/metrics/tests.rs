@@ -128,6 +128,23 @@ fn a_full_metric_counts_on_in_an_overflow_series() {
     assert!(overflow.contains("code=\"200\"") && overflow.ends_with(" 180"), "{overflow}");
     let dropped = lines(&metrics, "apisix_metric_series_overflow_total{metric=\"http_status\"}");
     assert!(dropped[0].ends_with(" 90"), "{dropped:?}");
+    // A label that is alone is not one of few values.
+    for n in 0..100 {
+        let sample = StreamSample {
+            route: &n.to_string(),
+            code: 200,
+            listen_addr: "127.0.0.1:9100",
+            node: "",
+            bytes: [("ingress", "downstream", 1); 4],
+        };
+        metrics.record_stream(&worker, &sample);
+    }
+    let sessions = lines(&metrics, "apisix_stream_connection_total");
+    assert_eq!(sessions.len(), 11);
+    assert!(
+        sessions.contains(&r#"apisix_stream_connection_total{route="overflow"} 90"#.to_owned()),
+        "{sessions:?}"
+    );
 }
 
 #[test]
