@@ -22,7 +22,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Every setting of an upstream that is written here counts; in APISIX retries, keepalive, TLS and others don't.
+//! - Every setting of an upstream that is written here counts, but for `checks`, of which the log warns; in APISIX retries,
+//!   keepalive, TLS and others don't count either. An upstream that is named by its id has its health checks.
 //! - Each worker goes round by itself, as in APISIX. Where one upstream stands twice in a rule, both weights count.
 //! - An upstream that is written here may name a service (`service_name` and `discovery_type`) instead of nodes.
 //! - A missing upstream fails the requests that are sent to it, not all that the rule is asked about.
@@ -176,7 +177,16 @@ impl WeightedConfig {
     fn choice(&self, cx: &CompileContext<'_>) -> Result<Option<UpstreamChoice>, Vec<ConfigError>> {
         match (&self.upstream_id, &self.upstream) {
             (Some(id), _) => Ok(Some(UpstreamChoice::Id(id.as_str().into()))),
-            (None, Some(written)) => cx.upstream(written).map(Some),
+            (None, Some(written)) => {
+                if written.get("checks").is_some() && !cx.parent.resource_key.is_empty() {
+                    let resource = cx.parent.resource_key;
+                    tracing::warn!(
+                        resource,
+                        "traffic-split checks no health of upstreams that are written in it"
+                    );
+                }
+                cx.upstream(written).map(Some)
+            }
             (None, None) => Ok(None),
         }
     }
