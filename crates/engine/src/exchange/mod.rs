@@ -28,6 +28,7 @@ use body::RequestBody;
 use origin::Origin;
 use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
+use std::borrow::Cow;
 use std::sync::Arc;
 use wire::{BodyLength, RequestView};
 
@@ -56,10 +57,11 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
     let (path, route_path) = link.config.paths.apply(head.path.get(bytes), view.normal_path());
-    let valid_path = path.is_some();
-    let mut request = Request::new(view, path.unwrap_or_default(), view.host());
-    route_path.into_iter().for_each(|path| request.set_route_path(path));
-    let mut exchange = begin(link, &snapshot, request, std::mem::take(reply_headers));
+    let (path, valid_path) = path.map_or_else(|| (Cow::default(), false), |path| (path, true));
+    // No variable of its own: the future would keep room for it.
+    let mut exchange =
+        begin(link, &snapshot, Request::new(view, path, view.host()), std::mem::take(reply_headers));
+    route_path.into_iter().for_each(|path| exchange.request.set_route_path(path));
     worker.context.metrics.connections.requested(&worker.token);
     // Choosing the route comes first: which plugins run depends on it.
     let selected = match select::at_once(link, &snapshot, valid_path, &body, &mut exchange) {

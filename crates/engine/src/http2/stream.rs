@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::buffers::Scratch;
-use crate::connection::{Link, attach, named_by_proxy};
+use crate::connection::{Link, Named, attach, named_by_proxy};
 use crate::exchange;
 use crate::transport::{Http2Stream, Stream};
 use bytes::Bytes;
@@ -53,8 +53,8 @@ async fn serve(shared: &Shared, request: Request<RecvStream>, respond: SendRespo
         Ok(()) => {
             let believed = config.real_ip.believes(shared.client.ip());
             named = if believed { named_by_proxy(&link, &scratch) } else { None };
-            if let Some((client, lines)) = &named {
-                (link.client, link.forwarded) = (client, lines);
+            if let Some(Named { client, forwarded }) = named.as_deref() {
+                (link.client, link.forwarded) = (client, forwarded);
             }
             exchange::run(&mut link, &mut scratch).await
         }
