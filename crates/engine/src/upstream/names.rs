@@ -19,7 +19,7 @@ use std::time::Duration;
 use stdx::Moment;
 use tokio::sync::Notify;
 
-/// Names a worker keeps the answers for.
+/// Names a worker keeps the answers for: 1 MB. Further ones in use cost questions, and no request.
 const NAMES_MAX: usize = 4096;
 
 /// After a failure a name is asked for again.
@@ -79,7 +79,7 @@ impl Names {
         known.turn(tried).ok_or_else(unresolved)
     }
 
-    /// What is known of `name`; `None` where more names are in use than are kept.
+    /// What is known of `name`; `None` where as many are being asked for as are kept.
     fn known(&self, name: &str) -> Option<Rc<Known>> {
         let mut all = self.known.borrow_mut();
         if let Some(known) = all.get(name) {
@@ -89,7 +89,8 @@ impl Names {
             all.retain(|_, known| !known.is_outdated() || known.asking.get());
         }
         if all.len() >= NAMES_MAX {
-            return None;
+            let spare = all.iter().find(|(_, known)| !known.asking.get()).map(|(name, _)| name.clone())?;
+            all.remove(&spare);
         }
         Some(Rc::clone(all.entry(name.to_owned()).or_default()))
     }
@@ -238,6 +239,21 @@ mod tests {
             assert_eq!(second.await.unwrap(), ip("10.0.0.1"));
             assert_eq!(asked.resolve("a").await.unwrap(), ip("10.0.0.1"), "and is not asked for at once");
             assert!(asked.questions.try_recv().is_err());
+        });
+    }
+
+    #[test]
+    fn more_names_than_are_kept_are_resolved_all_the_same() {
+        Asked::run(async |mut asked| {
+            for number in 0..NAMES_MAX {
+                let addresses = vec![ip("10.0.0.1").unwrap()];
+                let answer = Answer { addresses, ttl: Duration::from_secs(60) };
+                asked.names.known(&number.to_string()).unwrap().keep(Some(answer));
+            }
+            let further = asked.resolve("a");
+            asked.answer("a", &["10.0.0.2"], 60_000).await;
+            assert_eq!(further.await.unwrap(), ip("10.0.0.2"));
+            assert_eq!(asked.names.known.borrow().len(), NAMES_MAX);
         });
     }
 
