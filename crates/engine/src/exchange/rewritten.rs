@@ -85,7 +85,7 @@ impl Ends<'_, '_, '_> {
     ) -> Result<Delivery, ProxyError> {
         let over = loop {
             let over = output.take(&mut flow, buffer)?;
-            let last = over || !output.passing.wants_more();
+            let last = over || !output.passing.wants_more(job.exchange);
             let at_hand = !last && flow.refill_now(self, buffer).await?;
             output.release(last, at_hand)?;
             if output.framing.is_none() && (last || !output.made.is_empty()) {
@@ -179,8 +179,8 @@ impl Output {
 
 impl Passing {
     /// Whether more of the upstream's body would make a difference to anybody.
-    fn wants_more(&self) -> bool {
-        self.recorder.is_some() || self.filters.want_more()
+    fn wants_more(&self, exchange: &Exchange<'_>) -> bool {
+        self.recorder.is_some() || (!exchange.is_bodiless() && self.filters.want_more())
     }
 }
 

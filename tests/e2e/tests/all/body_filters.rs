@@ -49,6 +49,7 @@ fn statuses_without_a_body_end_with_the_head() {
         let head = request.start.split(' ').nth(1).unwrap_or_default();
         let head = match head {
             "/empty" => "204 No Content\r\n\r\n",
+            "/endless" => "200 OK\r\nContent-Length: 50000000\r\n\r\nhello",
             "/kept" => "304 Not Modified\r\nContent-Length: 5\r\n\r\n",
             "/chunks" => "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             _ => "200 OK\r\nContent-Length: 5\r\n\r\nhello",
@@ -62,6 +63,7 @@ fn statuses_without_a_body_end_with_the_head() {
     for (plugins, path, expected) in [
         (status(204), "/hello", (204, None, "")),
         (status(204), "/chunks", (204, None, "")),
+        (status(204), "/endless", (204, None, "")),
         (status(304), "/hello", (304, None, "")),
         (status(200), "/empty", (200, Some("0"), "")),
         (status(200), "/kept", (200, Some("0"), "")),
