@@ -109,6 +109,33 @@ fn a_sync_makes_it_so_and_a_second_one_nothing() {
 }
 
 #[test]
+fn explain_tells_where_settings_come_from() {
+    let [control] = e2e::free_ports();
+    let config =
+        json!({ "apisix": { "enable_control": true, "control": { "ip": "127.0.0.1", "port": control } } });
+    let (nginx, gateway) = (Nginx::start(), Gateway::with(config));
+    let dir = workplace(&gateway);
+    let limit = |count: u32| json!({ "count": count, "time_window": 60 });
+    let plugins = json!({ "key-auth": { "key": "jacks" }, "limit-count": limit(5) });
+    gateway.put("/consumers", &json!({ "username": "jack", "plugins": plugins }));
+    let plugins = json!({ "key-auth": {}, "limit-count": limit(1) });
+    gateway.put("/routes/1", &json!({ "uri": "/hello", "plugins": plugins, "upstream": upstream(&nginx) }));
+    for (consumer, of_limit) in [("", "route"), (" --consumer jack", "consumer")] {
+        let (ok, said) = tidegate(dir.path(), &format!("explain --json GET /hello{consumer}"));
+        assert!(ok, "{said}");
+        let told: Value = serde_json::from_str(&said).unwrap();
+        let plugins: Vec<_> = told["plugins"].as_array().unwrap().iter().collect();
+        let from = |name: &str| {
+            let plugin = plugins.iter().find(|plugin| plugin["name"] == name).unwrap();
+            plugin["from"]["layer"].as_str().unwrap().to_owned()
+        };
+        // The consumer's key is no setting of the plugin that asks for it.
+        assert_eq!((from("key-auth").as_str(), from("limit-count").as_str()), ("route", of_limit));
+        assert!(!said.contains("jacks"), "{said}");
+    }
+}
+
+#[test]
 fn lint_finds_a_shadowed_route() {
     let (nginx, gateway) = (Nginx::start(), Gateway::start());
     let dir = workplace(&gateway);

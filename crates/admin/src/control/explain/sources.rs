@@ -85,11 +85,13 @@ impl Sources {
         id: &str,
     ) -> Result<Option<usize>, AdminResponse> {
         let Some(entry) = control.store.get(&kind.key(id)).await? else { return Ok(None) };
-        self.layers.push(Layer {
-            kind,
-            key: control.shown_key(&entry.key),
-            value: dump::filled(kind, &entry),
-        });
+        let mut value = dump::filled(kind, &entry);
+        if let (Kind::Consumer, Some(Value::Object(plugins))) = (kind, value.get_mut("plugins")) {
+            // What a consumer is known by is no setting of the plugin that asks for it.
+            let registry = control.current().registry;
+            plugins.retain(|name, _| !registry.get(name).is_some_and(|def| def.is_auth()));
+        }
+        self.layers.push(Layer { kind, key: control.shown_key(&entry.key), value });
         Ok(Some(self.layers.len() - 1))
     }
 
