@@ -3,17 +3,22 @@
 //! nginx asks for an exact location first, then remembers the longest prefix, then lets the regexes overrule it in their
 //! order unless the prefix says `^~`. A route's path decides before its priority does, so each regex becomes a route at
 //! every prefix that it may overrule, above the prefix's own.
+//!
+//! A location that can't be translated is a route all the same, one that answers 501: without it, another location would
+//! get its requests.
 
 use super::Out;
+use super::proxy;
 use super::scope::Scope;
 use super::tree::Directive;
-use super::upstream::{Group, host_port};
-use crate::Verdict;
+use super::upstream::Group;
+use pcre2::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 /// What the routes of one server have in common.
 pub(super) struct Site {
-    pub(super) index: usize,
+    /// Tells it from others, in the ids of routes.
+    pub(super) id: String,
     /// Empty: all.
     pub(super) hosts: Vec<String>,
     /// Empty: all.
@@ -22,61 +27,135 @@ pub(super) struct Site {
 }
 
 /// How a location matches.
-#[derive(Debug, Clone, PartialEq)]
 enum Match {
     Exact(String),
     Prefix { path: String, final_: bool },
-    Regex { pattern: String, ignore_case: bool },
+    Regex { pattern: String, ignore_case: bool, compiled: Regex },
 }
 
-struct Location {
+/// A location, translated.
+pub(super) struct Location {
     matches: Match,
     /// Everything of the route but where it matches.
     route: Map<String, Value>,
+    /// Whether files answer, to the server's own redirects at least.
+    files: bool,
 }
 
 /// Translates the locations of a server, and what holds where none matches.
-pub(super) fn translate_all(out: &mut Out, scope: &Scope, site: &Site, server: &Directive, groups: &[Group]) {
+pub(super) fn translate_all(
+    out: &mut Out,
+    scope: &Scope,
+    server: &Directive,
+    groups: &[Group],
+) -> Vec<Location> {
     let blocks = server.block().iter().filter(|directive| directive.name == "location");
-    let mut locations: Vec<_> =
-        blocks.filter_map(|block| location(out, scope.clone(), block, groups)).collect();
-    let everything = Match::Prefix { path: "/".to_owned(), final_: false };
-    if !locations
-        .iter()
-        .any(|location| matches!(&location.matches, Match::Prefix { path, .. } if path == "/"))
-    {
+    let mut locations: Vec<_> = blocks.filter_map(|block| location(out, scope, block, groups)).collect();
+    let everything =
+        |location: &Location| matches!(&location.matches, Match::Prefix { path, .. } if path == "/");
+    if !locations.iter().any(everything) {
         // What the server itself says, or nginx's own default, a folder beside the configuration.
         let mut own = scope.clone();
         own.root = own.root.or_else(|| Some(out.absolute("html")));
         let actions = server.block().iter().filter(|directive| ANSWERS.contains(&directive.name.as_str()));
-        let route = route(out, &own, actions, "/", groups);
-        locations.extend(route.map(|route| Location { matches: everything, route }));
+        let route = route(out, &own, server, actions, "/", groups).unwrap_or_else(closed);
+        let matches = Match::Prefix { path: "/".to_owned(), final_: false };
+        locations.push(Location { matches, files: route.contains_key("static"), route });
     }
-    let regexes: Vec<_> = locations
-        .iter()
-        .enumerate()
-        .filter_map(|(at, location)| match &location.matches {
-            Match::Regex { pattern, ignore_case } => Some((at, pattern, *ignore_case)),
-            _ => None,
-        })
-        .collect();
-    for (at, location) in locations.iter().enumerate() {
-        let (uri, overruled) = match &location.matches {
-            Match::Exact(path) => (path.clone(), false),
-            Match::Prefix { path, final_ } => (format!("{path}*"), !final_),
-            Match::Regex { .. } => continue,
+    redirect_to_files(out, server, &mut locations);
+    locations
+}
+
+/// The server's own redirects (to an index, to a page for errors, to the end of `try_files`) are matched anew. One that
+/// leads to a location without files leads to no file: what should be run would be sent.
+fn redirect_to_files(out: &mut Out, server: &Directive, locations: &mut [Location]) {
+    let leads_to_files = |path: &str| chosen(locations, path).is_none_or(|location| location.files);
+    let mut mended: Vec<Option<Value>> = Vec::new();
+    let mut elsewhere = Vec::new();
+    for location in locations.iter() {
+        let folder = match &location.matches {
+            Match::Prefix { path, .. } | Match::Exact(path) => path.rfind('/').map_or("/", |at| &path[..=at]),
+            Match::Regex { .. } => "/",
         };
-        site.push(out, &location.route, &uri, &format!("{at}"), None);
-        for (order, (regex, pattern, ignore_case)) in regexes.iter().enumerate().filter(|_| overruled) {
-            let operator = if *ignore_case { "~*" } else { "~~" };
-            let priority = regexes.len() - order;
-            let condition = (json!(["uri", operator, pattern]), priority);
-            site.push(out, &locations[*regex].route, &uri, &format!("{regex}-{at}"), Some(condition));
+        let mut files = location.route.get("static").cloned();
+        let mut keep = |path: String| {
+            let kept = leads_to_files(&path);
+            if !kept && !elsewhere.contains(&path) {
+                elsewhere.push(path);
+            }
+            kept
+        };
+        if let Some(files) = &mut files {
+            if let Some(Value::Array(names)) = files.get_mut("index") {
+                names.retain(|name| keep(format!("{folder}{}", name.as_str().unwrap_or_default())));
+            }
+            if let Some(Value::Object(pages)) = files.get_mut("error_pages") {
+                pages.retain(|_, page| keep(page.as_str().unwrap_or_default().to_owned()));
+            }
+            if let Some(last) =
+                files.get_mut("try_files").and_then(Value::as_array_mut).and_then(|all| all.last_mut())
+                && last.as_str().is_some_and(|last| last.starts_with('/') && !keep(last.to_owned()))
+            {
+                *last = json!("=501");
+            }
+        }
+        mended.push(files);
+    }
+    for path in elsewhere {
+        out.refuse(server, format!("{path} is no file here: its location answers otherwise"));
+    }
+    for (location, files) in locations.iter_mut().zip(mended) {
+        if let Some(files) = files {
+            location.route.insert("static".into(), files);
         }
     }
 }
 
+/// The location that nginx chooses for a path.
+fn chosen<'l>(locations: &'l [Location], path: &str) -> Option<&'l Location> {
+    let exact = locations.iter().find(|one| matches!(&one.matches, Match::Exact(own) if own == path));
+    let prefix = |one: &'l Location| match &one.matches {
+        Match::Prefix { path: own, final_ } if path.starts_with(own) => Some((own.len(), *final_, one)),
+        _ => None,
+    };
+    let longest = locations.iter().filter_map(prefix).max_by_key(|(length, ..)| *length);
+    let suits = |one: &&Location| match &one.matches {
+        Match::Regex { compiled, .. } => compiled.is_match(path.as_bytes()).unwrap_or(true),
+        _ => false,
+    };
+    exact.or_else(|| match longest {
+        Some((_, true, one)) => Some(one),
+        other => locations.iter().find(suits).or(other.map(|(.., one)| one)),
+    })
+}
+
 impl Site {
+    /// Makes routes of a server's locations.
+    pub(super) fn push_all(&self, out: &mut Out, locations: &[Location]) {
+        let regexes: Vec<_> = locations
+            .iter()
+            .enumerate()
+            .filter_map(|(at, location)| match &location.matches {
+                Match::Regex { pattern, ignore_case, .. } => Some((at, pattern, *ignore_case)),
+                _ => None,
+            })
+            .collect();
+        for (at, location) in locations.iter().enumerate() {
+            let (uri, overruled) = match &location.matches {
+                Match::Exact(path) => (path.clone(), false),
+                Match::Prefix { path, final_ } => (format!("{path}*"), !final_),
+                Match::Regex { .. } => continue,
+            };
+            self.push(out, &location.route, &uri, &format!("{at}"), None);
+            for (order, (regex, pattern, ignore_case)) in regexes.iter().enumerate().filter(|_| overruled) {
+                let operator = if *ignore_case { "~*" } else { "~~" };
+                let priority = regexes.len() - order;
+                let condition = (json!(["uri", operator, pattern]), priority);
+                self.push(out, &locations[*regex].route, &uri, &format!("{regex}-{at}"), Some(condition));
+            }
+        }
+    }
+
     fn push(
         &self,
         out: &mut Out,
@@ -95,7 +174,7 @@ impl Site {
             vars.push(condition);
             route.insert("priority".into(), json!(priority));
         }
-        route.insert("id".into(), json!(format!("nginx-{}-{id}", self.index)));
+        route.insert("id".into(), json!(format!("nginx-{}-{id}", self.id)));
         route.insert("name".into(), json!(format!("{}{uri}", self.name)));
         route.insert("uri".into(), json!(uri));
         if !self.hosts.is_empty() {
@@ -108,43 +187,34 @@ impl Site {
     }
 }
 
-fn location(out: &mut Out, mut scope: Scope, block: &Directive, groups: &[Group]) -> Option<Location> {
-    let (first, second) = (block.arg(0), block.arg(1).to_owned());
-    let matches = match first {
-        "=" => Match::Exact(second),
-        "^~" => Match::Prefix { path: second, final_: true },
-        "~" | "~*" => Match::Regex { pattern: second, ignore_case: first == "~*" },
-        named if named.starts_with('@') => {
-            out.refuse(block, "named locations have no counterpart");
-            return None;
-        }
-        path => Match::Prefix { path: path.to_owned(), final_: false },
-    };
+fn location(out: &mut Out, outer: &Scope, block: &Directive, groups: &[Group]) -> Option<Location> {
+    let matches = matches(out, block)?;
+    let mut scope = outer.inherited(block);
     // An alias holds for its own location alone.
     scope.alias = None;
-    let mut refused = false;
+    let mut internal = false;
     for directive in block.block() {
         let name = directive.name.as_str();
-        if scope.take(out, directive) || action(out, directive).is_some() {
+        if scope.take(out, directive) || ANSWERS.contains(&name) {
             continue;
         }
         match name {
-            "location" | "if" | "rewrite" | "set" | "internal" | "limit_except" => {
+            "internal" => {
+                internal = true;
+                out.taken(directive, "404 for clients");
+            }
+            "location" | "if" | "rewrite" | "set" | "limit_except" => {
                 out.refuse(directive, format!("`{name}` has no counterpart"));
-                refused = true;
+                scope.bar(directive);
             }
             other => out.refuse(directive, format!("`{other}` has no counterpart")),
         }
     }
-    if refused {
-        out.refuse(block, "left out as a whole: it would do something else without what was refused in it");
-        return None;
-    }
     let path = match &matches {
         Match::Exact(path) | Match::Prefix { path, .. } => path.clone(),
         Match::Regex { .. } if scope.alias.is_some() => {
-            out.refuse(block, "an alias below a regex");
-            return None;
+            out.refuse(block, "an alias below a regex: 501 is answered");
+            return Some(Location { matches, route: closed(), files: false });
         }
         Match::Regex { .. } => String::new(),
     };
@@ -152,59 +222,97 @@ fn location(out: &mut Out, mut scope: Scope, block: &Directive, groups: &[Group]
         scope.root = Some(out.absolute("html"));
     }
     let actions = block.block().iter().filter(|directive| ANSWERS.contains(&directive.name.as_str()));
-    let route = route(out, &scope, actions, &path, groups)?;
+    let Some(mut route) = route(out, &scope, block, actions, &path, groups) else {
+        out.refuse(block, "501 is answered: it would do something else without what was refused in it");
+        return Some(Location { matches, route: closed(), files: false });
+    };
     out.taken(block, "routes");
-    Some(Location { matches, route })
+    let files = route.contains_key("static");
+    if internal {
+        route = answering(404);
+    }
+    Some(Location { matches, route, files })
+}
+
+/// How a location matches; `None` where that is refused.
+fn matches(out: &mut Out, block: &Directive) -> Option<Match> {
+    let (first, second) = (block.arg(0), block.arg(1).to_owned());
+    if first.is_empty() || (matches!(first, "=" | "^~") && second.is_empty()) {
+        out.refuse(block, "names no path");
+        return None;
+    }
+    Some(match first {
+        "=" => Match::Exact(second),
+        "^~" => Match::Prefix { path: second, final_: true },
+        "~" | "~*" => {
+            let ignore_case = first == "~*";
+            match RegexBuilder::new().caseless(ignore_case).build(&second) {
+                Ok(compiled) => Match::Regex { pattern: second, ignore_case, compiled },
+                Err(error) => {
+                    out.refuse(block, format!("no regular expression: {error}"));
+                    return None;
+                }
+            }
+        }
+        named if named.starts_with('@') => {
+            out.refuse(block, "named locations have no counterpart");
+            return None;
+        }
+        path => Match::Prefix { path: path.to_owned(), final_: false },
+    })
+}
+
+/// A route that gives one status to every request.
+fn answering(status: u16) -> Map<String, Value> {
+    let abort = json!({ "abort": { "http_status": status } });
+    Map::from_iter([("plugins".to_owned(), json!({ "fault-injection": abort }))])
+}
+
+/// The route of a location that can't be translated.
+fn closed() -> Map<String, Value> {
+    answering(501)
 }
 
 /// Directives that answer requests.
-const ANSWERS: &[&str] = &["proxy_pass", "return", "allow", "deny"];
+pub(super) const ANSWERS: &[&str] = &["proxy_pass", "return"];
 
-/// Leaves alone what [`route`] translates; `None` for any other directive.
-pub(super) fn action(_out: &mut Out, directive: &Directive) -> Option<()> {
-    ANSWERS.contains(&directive.name.as_str()).then_some(())
-}
-
-/// A route without its path: from what answers in it, or the files of its scope.
+/// A route without its path: from what answers in it, or the files of its scope. `None` where something is refused that
+/// decides about its answers.
 fn route<'d>(
     out: &mut Out,
     scope: &Scope,
+    block: &Directive,
     actions: impl Iterator<Item = &'d Directive>,
     path: &str,
     groups: &[Group],
 ) -> Option<Map<String, Value>> {
     let mut route = Map::new();
     let mut plugins = Map::new();
-    let (mut allowed, mut denied, mut all_denied) = (Vec::new(), Vec::new(), false);
+    let mut answered = false;
     for directive in actions {
         match directive.name.as_str() {
-            "proxy_pass" => proxy(out, scope, directive, path, groups, &mut route, &mut plugins)?,
-            "return" => answer(out, directive, &mut plugins),
-            "allow" | "deny" => {
-                match (directive.name.as_str(), directive.arg(0)) {
-                    ("deny", "all") => all_denied = true,
-                    ("allow", "all") => {}
-                    ("allow", address) => allowed.push(json!(address)),
-                    (_, address) => denied.push(json!(address)),
-                }
-                out.taken(directive, "plugins");
+            "proxy_pass" => {
+                proxy::translate(out, scope, directive, path, groups, &mut route, &mut plugins)?;
             }
-            _ => {}
+            _ => {
+                answered = true;
+                answer(out, directive, &mut plugins)?;
+            }
         }
     }
-    match (all_denied, allowed.is_empty(), denied.is_empty()) {
-        (true, true, _) => {
-            plugins.insert("fault-injection".into(), json!({ "abort": { "http_status": 403 } }));
-        }
-        (true, false, _) => {
-            plugins.insert("ip-restriction".into(), json!({ "whitelist": allowed }));
-        }
-        (false, _, false) => {
-            plugins.insert("ip-restriction".into(), json!({ "blacklist": denied }));
-        }
-        _ => {}
+    if scope.is_barred() {
+        return None;
     }
-    if !route.contains_key("upstream") {
+    match scope.access.plugin() {
+        // nginx answers with `return` before it asks who may ask.
+        _ if answered => {}
+        Ok(plugin) => plugins.extend(plugin.map(|(name, settings)| (name.to_owned(), settings))),
+        Err(reason) => {
+            out.refuse(block, reason);
+            return None;
+        }
+    }
+    if !route.contains_key("upstream") && !answered {
         let mut files = scope.static_files()?;
         if scope.alias.is_some() {
             files.insert("strip_prefix".into(), json!(path));
@@ -217,8 +325,8 @@ fn route<'d>(
     Some(route)
 }
 
-/// `return CODE [TEXT]` and `return URL`.
-fn answer(out: &mut Out, directive: &Directive, plugins: &mut Map<String, Value>) {
+/// `return CODE [TEXT]` and `return URL`; `None` where it is refused.
+fn answer(out: &mut Out, directive: &Directive, plugins: &mut Map<String, Value>) -> Option<()> {
     let (first, second) = (directive.arg(0), directive.args.get(1));
     let redirect = |uri: &str, code: u16| json!({ "uri": uri, "ret_code": code });
     match (first.parse::<u16>(), second) {
@@ -235,112 +343,11 @@ fn answer(out: &mut Out, directive: &Directive, plugins: &mut Map<String, Value>
             }
             plugins.insert("fault-injection".into(), json!({ "abort": abort }));
         }
-        _ => return out.refuse(directive, "not a status from 200 to 599"),
-    }
-    out.taken(directive, "plugins");
-}
-
-fn proxy(
-    out: &mut Out,
-    scope: &Scope,
-    directive: &Directive,
-    path: &str,
-    groups: &[Group],
-    route: &mut Map<String, Value>,
-    plugins: &mut Map<String, Value>,
-) -> Option<()> {
-    let url = directive.arg(0);
-    let parsed = url.split_once("://").filter(|(scheme, rest)| {
-        matches!(*scheme, "http" | "https") && !rest.contains('$') && !rest.starts_with("unix:")
-    });
-    let Some((scheme, rest)) = parsed else {
-        out.refuse(directive, "only http:// or https:// with a fixed address");
-        return None;
-    };
-    let (authority, uri) = match rest.find('/') {
-        Some(at) => (&rest[..at], Some(&rest[at..])),
-        None => (rest, None),
-    };
-    let mut upstream = match groups.iter().find(|group| group.name == authority) {
-        Some(group) => group.upstream.clone(),
-        None => {
-            let Some((host, port)) = host_port(authority, if scheme == "https" { 443 } else { 80 }) else {
-                out.refuse(directive, format!("{authority} is no address"));
-                return None;
-            };
-            let nodes = json!([{ "host": host, "port": port, "weight": 1 }]);
-            Map::from_iter([("type".into(), json!("roundrobin")), ("nodes".into(), nodes)])
-        }
-    };
-    upstream.insert("scheme".into(), json!(scheme));
-    let mut rewrite = Map::new();
-    headers(scope, authority, &mut upstream, route, &mut rewrite);
-    if let Some(uri) = uri.filter(|uri| *uri != path) {
-        if path.is_empty() {
-            out.refuse(directive, "a path behind the address, below a regex");
+        _ => {
+            out.refuse(directive, "not a status from 200 to 599");
             return None;
         }
-        rewrite.insert("regex_uri".into(), json!([format!("^{}(.*)", escaped(path)), format!("{uri}$1")]));
     }
-    if !rewrite.is_empty() {
-        plugins.insert("proxy-rewrite".into(), Value::Object(rewrite));
-    }
-    route.insert("upstream".into(), Value::Object(upstream));
-    if !scope.timeout.is_empty() {
-        let mut timeout = scope.timeout.clone();
-        for key in ["connect", "send", "read"] {
-            timeout.entry(key).or_insert_with(|| json!(60));
-        }
-        route.insert("timeout".into(), Value::Object(timeout));
-    }
-    out.note(directive, Verdict::Taken, "upstream");
+    out.taken(directive, "plugins");
     Some(())
-}
-
-/// What the node is told: `Host`, and the fields of `proxy_set_header` that the gateway doesn't set by itself.
-fn headers(
-    scope: &Scope,
-    authority: &str,
-    upstream: &mut Map<String, Value>,
-    route: &mut Map<String, Value>,
-    rewrite: &mut Map<String, Value>,
-) {
-    let mut set = Map::new();
-    // nginx's default is the name in `proxy_pass`.
-    let mut host = authority.to_owned();
-    for (name, value) in &scope.set_headers {
-        match (name.to_ascii_lowercase().as_str(), value.as_str()) {
-            ("host", value) => host = value.to_owned(),
-            ("connection", "") => {}
-            ("upgrade" | "connection", _) => {
-                route.insert("enable_websocket".into(), json!(true));
-            }
-            ("x-real-ip", "$remote_addr")
-            | ("x-forwarded-for", "$proxy_add_x_forwarded_for")
-            | ("x-forwarded-proto", "$scheme")
-            | ("x-forwarded-host", "$host" | "$http_host")
-            | ("x-forwarded-port", "$server_port") => {}
-            _ => {
-                set.insert(name.clone(), json!(value));
-            }
-        }
-    }
-    let pass = match host.as_str() {
-        "$host" | "$http_host" => "pass",
-        "$proxy_host" => "node",
-        host if host == authority && upstream.get("name").is_none() => "node",
-        host => {
-            upstream.insert("upstream_host".into(), json!(host));
-            "rewrite"
-        }
-    };
-    upstream.insert("pass_host".into(), json!(pass));
-    if !set.is_empty() {
-        rewrite.insert("headers".into(), json!({ "set": set }));
-    }
-}
-
-fn escaped(path: &str) -> String {
-    let special = |c: char| ".+*?()[]{}|^$\\".contains(c);
-    path.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::Out;
 use super::scope::Scope;
+use super::tls::Tls;
 use super::tree::Directive;
 use super::{server, units, upstream};
 use crate::Verdict;
@@ -84,16 +85,20 @@ fn events(out: &mut Out, events: &Directive) {
 fn http(out: &mut Out, http: &Directive) {
     out.taken(http, "");
     let mut scope = Scope::default();
+    let mut tls = Tls::default();
     // Settings first: they hold for servers that stand above them, too.
     for directive in http.block() {
-        if !matches!(directive.name.as_str(), "server" | "upstream") && !scope.take(out, directive) {
-            everywhere(out, directive);
+        match directive.name.as_str() {
+            "server" | "upstream" => {}
+            name if name.starts_with("ssl_") => tls.take_for_all(out, directive),
+            _ if scope.take(out, directive) => {}
+            _ => everywhere(out, directive),
         }
     }
     let named = |name: &'static str| http.block().iter().filter(move |directive| directive.name == name);
     let upstreams: Vec<_> = named("upstream").map(|block| upstream::translate(out, block)).collect();
     let servers: Vec<_> = named("server").collect();
-    server::translate_all(out, &scope, &servers, &upstreams);
+    server::translate_all(out, &scope, &tls, &servers, &upstreams);
 }
 
 /// Settings of `http` that hold for the whole process.
@@ -141,7 +146,6 @@ fn everywhere(out: &mut Out, directive: &Directive) {
             out.set("apisix.dns_resolver", json!(servers));
             out.taken(directive, "apisix.dns_resolver");
         }
-        name if name.starts_with("ssl_") => server::tls_of_all(out, directive),
         other => out.refuse(directive, format!("`{other}` has no counterpart")),
     }
 }

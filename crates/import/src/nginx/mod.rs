@@ -3,10 +3,14 @@
 //! [`translate`] reads a configuration with its includes and gives what Tidegate needs to do the same: settings for
 //! `config.yaml`, routes with what they lead to, and certificates.
 
+mod access;
+mod include;
 mod location;
 mod main_block;
+mod proxy;
 mod scope;
 mod server;
+mod tls;
 mod tree;
 mod units;
 mod upstream;

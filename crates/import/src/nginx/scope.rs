@@ -1,10 +1,12 @@
 //! Settings that `http`, `server` and `location` hand down: an inner one replaces the outer.
 
 use super::Out;
+use super::access::Access;
 use super::tree::Directive;
 use super::units;
 use crate::Verdict;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// What holds at one place of the configuration.
 #[derive(Debug, Clone, Default)]
@@ -21,34 +23,126 @@ pub(super) struct Scope {
     pub(super) timeout: Map<String, Value>,
     /// Fields that the upstream is to see.
     pub(super) set_headers: Vec<(String, String)>,
+    /// Who may ask.
+    pub(super) access: Access,
+    /// Refused directives without which an answer could be one that nobody is to have.
+    barriers: BTreeSet<String>,
+}
+
+/// The end of a `try_files` that can't be translated.
+const NOT_TRANSLATED: &str = "=501";
+
+/// Directives that decide whether a request is answered, or by what, besides those of [`authenticates`]. Where one is
+/// refused, nothing is answered in its place: neither the files that it would protect or run, nor what another location
+/// makes of the request.
+const DECIDING: &[&str] = &[
+    "dav_methods",
+    "empty_gif",
+    "fastcgi_pass",
+    "grpc_pass",
+    "js_access",
+    "js_content",
+    "memcached_pass",
+    "perl",
+    "random_index",
+    "satisfy",
+    "scgi_pass",
+    "secure_link",
+    "stub_status",
+    "uwsgi_pass",
+];
+
+fn decides(name: &str) -> bool {
+    let lua = ["access_by_lua", "content_by_lua", "rewrite_by_lua", "server_rewrite_by_lua"];
+    authenticates(name) || DECIDING.contains(&name) || lua.iter().any(|begin| name.starts_with(begin))
+}
+
+fn authenticates(name: &str) -> bool {
+    matches!(name, "auth_basic" | "auth_digest" | "auth_jwt" | "auth_request")
 }
 
 impl Scope {
+    /// What holds in `block` before it says anything itself. Lists are handed down whole or not at all: an inner one takes
+    /// the place of the outer.
+    pub(super) fn inherited(&self, block: &Directive) -> Self {
+        let mut scope = self.clone();
+        let states = |names: &[&str]| block.block().iter().any(|inner| names.contains(&inner.name.as_str()));
+        if states(&["allow", "deny"]) {
+            scope.access = Access::default();
+        }
+        if states(&["proxy_set_header"]) {
+            scope.set_headers.clear();
+        }
+        if states(&["error_page"]) {
+            scope.error_pages.clear();
+        }
+        scope
+    }
+
     /// Takes a directive that belongs to a scope; `false` for any other.
     pub(super) fn take(&mut self, out: &mut Out, directive: &Directive) -> bool {
-        self.files(out, directive)
+        self.access(out, directive)
+            || self.files(out, directive)
             || self.compression(out, directive)
             || self.proxying(out, directive)
             || harmless(out, directive)
     }
 
+    /// Keeps in mind that a directive which decides about answers was refused.
+    pub(super) fn bar(&mut self, directive: &Directive) {
+        self.barriers.insert(directive.name.clone());
+    }
+
+    /// Whether nothing may be answered here.
+    pub(super) fn is_barred(&self) -> bool {
+        !self.barriers.is_empty()
+    }
+
+    fn access(&mut self, out: &mut Out, directive: &Directive) -> bool {
+        match directive.name.as_str() {
+            "allow" | "deny" => {
+                self.access.add(directive);
+                out.taken(directive, "plugins");
+            }
+            name if authenticates(name) && directive.arg(0) == "off" => {
+                self.barriers.remove(name);
+                out.note(directive, Verdict::Equivalent, "");
+            }
+            name if decides(name) => {
+                self.bar(directive);
+                out.refuse(
+                    directive,
+                    format!("`{name}` has no counterpart: where it holds, 501 is answered"),
+                );
+            }
+            _ => return false,
+        }
+        true
+    }
+
     fn files(&mut self, out: &mut Out, directive: &Directive) -> bool {
         let first = directive.arg(0);
         match directive.name.as_str() {
+            "root" | "alias" if first.contains('$') => {
+                self.bar(directive);
+                out.refuse(directive, "a folder without variables: its files are answered 501");
+                return true;
+            }
             "root" => self.root = Some(out.absolute(first)),
             "alias" => self.alias = Some(out.absolute(first)),
-            "index" => {
-                let names = directive.args.iter().map(|name| json!(name.trim_start_matches('/')));
-                self.files.insert("index".into(), names.collect());
-            }
-            "try_files" => {
-                self.files.insert("try_files".into(), json!(directive.args));
-            }
+            "index" => return self.index(out, directive),
+            "try_files" => return self.try_files(out, directive),
             "autoindex" => {
                 self.files.insert("autoindex".into(), json!(first == "on"));
             }
             "expires" => {
-                self.files.insert("expires".into(), json!(directive.args.join(" ")));
+                let time = directive.args.join(" ");
+                let bare = time.trim_start_matches('-');
+                if !matches!(time.as_str(), "off" | "epoch" | "max") && units::seconds(bare).is_none() {
+                    out.refuse(directive, "only a time after the request, epoch, max or off");
+                    return true;
+                }
+                self.files.insert("expires".into(), json!(time));
             }
             "default_type" => {
                 self.files.insert("default_type".into(), json!(first));
@@ -81,14 +175,60 @@ impl Scope {
             return true;
         };
         let changed = statuses.iter().any(|status| status.starts_with('='));
-        if changed || !page.starts_with('/') {
+        if changed || !page.starts_with('/') || page.contains('$') {
             out.refuse(directive, "only pages of the same server, without a change of the status");
+            return true;
+        }
+        if !statuses.iter().all(|status| status.parse().is_ok_and(|code: u16| (400..600).contains(&code))) {
+            out.refuse(directive, "only statuses from 400 to 599");
             return true;
         }
         for status in statuses {
             self.error_pages.insert(status.clone(), json!(page));
         }
-        out.taken(directive, "static.error_pages");
+        out.taken(directive, "static.error_pages, for files");
+        true
+    }
+
+    fn index(&mut self, out: &mut Out, directive: &Directive) -> bool {
+        let is_name = |name: &&String| !name.is_empty() && !name.contains(['/', '$']);
+        let names: Vec<_> = directive.args.iter().filter(is_name).collect();
+        if names.len() < directive.args.len() {
+            out.refuse(directive, "an index is a file's name: the others are left out");
+        } else {
+            out.taken(directive, "");
+        }
+        self.files.insert("index".into(), json!(names));
+        true
+    }
+
+    /// What can't be looked for is left out; in the place of an end that isn't files comes 501.
+    fn try_files(&mut self, out: &mut Out, directive: &Directive) -> bool {
+        let is_tried = |path: &str| match path.split_once("$uri") {
+            Some((before, after)) => !before.contains('$') && !after.contains('$'),
+            None => path.starts_with('/') && !path.contains('$'),
+        };
+        let Some((last, tried)) = directive.args.split_last() else {
+            out.refuse(directive, "names nothing");
+            return true;
+        };
+        let mut all: Vec<_> = tried.iter().filter(|path| is_tried(path)).cloned().collect();
+        let code = last.strip_prefix('=').map(str::parse::<u16>);
+        let ends = match code {
+            Some(code) => code.is_ok_and(|code| (400..600).contains(&code)),
+            None => is_tried(last) && !last.contains('?'),
+        };
+        let complete = ends && all.len() == tried.len();
+        all.push(if ends { last.clone() } else { NOT_TRANSLATED.to_owned() });
+        self.files.insert("try_files".into(), json!(all));
+        if complete {
+            out.taken(directive, "");
+        } else {
+            out.refuse(
+                directive,
+                "only paths with $uri, a page or a status: what else is not found is answered 501",
+            );
+        }
         true
     }
 
@@ -118,6 +258,10 @@ impl Scope {
         let first = directive.arg(0);
         let number = || first.parse::<u64>().map_or(Value::Null, Value::from);
         match directive.name.as_str() {
+            "gzip_min_length" | "gzip_comp_level" if number().is_null() => {
+                out.refuse(directive, "not a number");
+                return true;
+            }
             "gzip" => self.gzip = units::switch(first).unwrap_or_default(),
             "gzip_min_length" => {
                 self.compress.insert("min_length".into(), number());
@@ -160,16 +304,15 @@ impl Scope {
         match directive.name.as_str() {
             "proxy_connect_timeout" | "proxy_send_timeout" | "proxy_read_timeout" => {
                 let key = directive.name.trim_start_matches("proxy_").trim_end_matches("_timeout");
-                match units::seconds(first) {
+                match units::seconds(first).filter(|time| *time > 0.0) {
                     Some(time) => {
                         self.timeout.insert(key.to_owned(), units::number(time));
                         out.taken(directive, "timeout");
                     }
-                    None => out.refuse(directive, "not a time"),
+                    None => out.refuse(directive, "not a time above 0"),
                 }
             }
             "proxy_set_header" => {
-                // A level's own fields replace those of the levels above, all of them.
                 self.set_headers.retain(|(name, _)| !name.eq_ignore_ascii_case(first));
                 self.set_headers.push((first.to_owned(), directive.arg(1).to_owned()));
                 out.taken(directive, "");

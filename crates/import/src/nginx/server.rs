@@ -3,23 +3,21 @@
 use super::Out;
 use super::location::{self, Site};
 use super::scope::Scope;
+use super::tls::Tls;
 use super::tree::Directive;
 use super::upstream::{Group, host_port};
 use crate::Verdict;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use std::fs;
-
-/// The name that stands for a server without one.
-const NAMELESS: &str = "nameless";
+use std::net::IpAddr;
 
 /// What is known of a server before its locations are looked at.
-struct Server<'d> {
+pub(super) struct Server<'d> {
     block: &'d Directive,
     ports: BTreeSet<u16>,
-    names: Vec<String>,
-    /// Whether it takes what no other server's name matches.
-    default: bool,
+    pub(super) names: Vec<String>,
+    /// The ports on which it takes what no other server's name matches.
+    pub(super) default: BTreeSet<u16>,
 }
 
 /// A `listen` directive.
@@ -32,22 +30,27 @@ struct Listen {
     default: bool,
 }
 
-/// Translates all servers of `http`.
-pub(super) fn translate_all(out: &mut Out, scope: &Scope, blocks: &[&Directive], groups: &[Group]) {
+/// Translates all servers of `http`; `tls` is what that says for all of them.
+pub(super) fn translate_all(
+    out: &mut Out,
+    scope: &Scope,
+    tls: &Tls,
+    blocks: &[&Directive],
+    groups: &[Group],
+) {
     let mut servers: Vec<_> = blocks.iter().map(|block| outline(block)).collect();
     // The first server of a port takes what no name matches, unless another says that it does.
     let all_ports: BTreeSet<u16> = servers.iter().flat_map(|server| server.ports.clone()).collect();
     for port in &all_ports {
-        let on_port = |server: &&mut Server<'_>| server.ports.contains(port);
-        if !servers.iter().any(|server| server.default && server.ports.contains(port))
-            && let Some(first) = servers.iter_mut().find(on_port)
+        if !servers.iter().any(|server| server.default.contains(port))
+            && let Some(first) = servers.iter_mut().find(|server| server.ports.contains(port))
         {
-            first.default = true;
+            first.default.insert(*port);
         }
     }
     let alike = servers.iter().all(|server| server.ports == all_ports);
     for (index, server) in servers.iter().enumerate() {
-        translate(out, scope.clone(), server, groups, index, alike);
+        translate(out, scope.inherited(server.block), tls.clone(), server, groups, index, alike);
     }
     close_defaults(out);
 }
@@ -65,13 +68,13 @@ fn close_defaults(out: &mut Out) {
 }
 
 fn outline(block: &Directive) -> Server<'_> {
-    let mut server = Server { block, ports: BTreeSet::new(), names: Vec::new(), default: false };
+    let mut server = Server { block, ports: BTreeSet::new(), names: Vec::new(), default: BTreeSet::new() };
     for directive in block.block() {
         match directive.name.as_str() {
             "listen" => {
-                if let Some(listen) = Listen::parse(directive) {
+                if let Ok(listen) = Listen::parse(directive) {
                     server.ports.insert(listen.port);
-                    server.default |= listen.default;
+                    server.default.extend(listen.default.then_some(listen.port));
                 }
             }
             "server_name" => server.names.extend(directive.args.iter().flat_map(|name| hosts(name))),
@@ -99,13 +102,13 @@ fn hosts(name: &str) -> Vec<String> {
 fn translate(
     out: &mut Out,
     mut scope: Scope,
+    mut tls: Tls,
     server: &Server<'_>,
     groups: &[Group],
     index: usize,
     alike: bool,
 ) {
     out.taken(server.block, "");
-    let mut tls = Tls::default();
     let http2 =
         server.block.block().iter().any(|directive| directive.name == "http2" && directive.arg(0) == "on");
     if !server.block.block().iter().any(|directive| directive.name == "listen") {
@@ -132,19 +135,48 @@ fn translate(
             | "server_tokens" => {
                 out.refuse(directive, "one setting for all servers: move it to `http`");
             }
-            other => location::action(out, directive).unwrap_or_else(|| {
+            answer if location::ANSWERS.contains(&answer) => {}
+            other => {
                 out.refuse(directive, format!("`{other}` has no counterpart"));
-            }),
+                if other == "if" && turns_away(directive) {
+                    scope.bar(directive);
+                }
+            }
         }
     }
+    if tls.lacks_authority() {
+        out.refuse(server.block, "`ssl_verify_client` without an `ssl_client_certificate`: 501 is answered");
+        scope.bar(server.block);
+    }
     tls.finish(out, server, index);
-    let site = Site {
-        index,
-        hosts: if server.default { Vec::new() } else { server.names.clone() },
-        ports: if alike { Vec::new() } else { server.ports.iter().copied().collect() },
-        name: server.names.first().cloned().unwrap_or_else(|| "_".to_owned()),
-    };
-    location::translate_all(out, &scope, &site, server.block, groups);
+    let locations = location::translate_all(out, &scope, server.block, groups);
+    for site in sites(server, index, alike) {
+        site.push_all(out, &locations);
+    }
+}
+
+/// Whether an `if` keeps clients out: without it they would get in.
+fn turns_away(condition: &Directive) -> bool {
+    condition.block().iter().any(|inner| inner.name == "return" && inner.arg(0).starts_with('4'))
+}
+
+/// Where a server's requests come from: by its names, and all others of the ports whose default it is. None where no
+/// request reaches it.
+fn sites(server: &Server<'_>, index: usize, alike: bool) -> Vec<Site> {
+    let Server { names, default, .. } = server;
+    let name = names.first().cloned().unwrap_or_else(|| "_".to_owned());
+    let named: Vec<u16> = server.ports.difference(default).copied().collect();
+    let mut sites = Vec::new();
+    if !default.is_empty() {
+        let ports = if alike && named.is_empty() { Vec::new() } else { default.iter().copied().collect() };
+        sites.push(Site { id: index.to_string(), hosts: Vec::new(), ports, name: name.clone() });
+    }
+    if !named.is_empty() && !names.is_empty() {
+        let ports = if alike && default.is_empty() { Vec::new() } else { named };
+        let id = if default.is_empty() { index.to_string() } else { format!("{index}-named") };
+        sites.push(Site { id, hosts: names.clone(), ports, name });
+    }
+    sites
 }
 
 fn names(out: &mut Out, directive: &Directive) {
@@ -158,9 +190,9 @@ fn names(out: &mut Out, directive: &Directive) {
 }
 
 fn listen(out: &mut Out, directive: &Directive, http2_on: bool) {
-    let Some(listen) = Listen::parse(directive) else {
-        out.refuse(directive, "only an address with a port, or a port");
-        return;
+    let listen = match Listen::parse(directive) {
+        Ok(listen) => listen,
+        Err(reason) => return out.refuse(directive, reason),
     };
     let path = if listen.tls { "apisix.ssl.listen" } else { "apisix.node_listen" };
     if listen.http2 || http2_on {
@@ -180,21 +212,33 @@ fn listen(out: &mut Out, directive: &Directive, http2_on: bool) {
 }
 
 impl Listen {
-    fn parse(directive: &Directive) -> Option<Self> {
+    fn parse(directive: &Directive) -> Result<Self, &'static str> {
+        const UNKNOWN: &str = "only an address with a port, or a port";
         let address = directive.arg(0);
         let flag = |name: &str| directive.args.iter().any(|arg| arg == name);
         if address.starts_with("unix:") || address.is_empty() {
-            return None;
+            return Err(UNKNOWN);
+        }
+        if flag("quic") {
+            return Err("HTTP/3 is not spoken");
+        }
+        if flag("proxy_protocol") {
+            return Err("see `apisix.proxy_protocol` in the configuration file");
         }
         let (ip, port) = match address.parse::<u16>() {
             Ok(port) => (None, port),
             Err(_) => {
-                let (host, port) = host_port(address, 80)?;
-                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                (Some(host).filter(|host| host != "*" && host != "0.0.0.0"), port)
+                let (host, port) = host_port(address, 80).ok_or(UNKNOWN)?;
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let host = if host == "localhost" { "127.0.0.1" } else { host };
+                if host != "*" && host.parse::<IpAddr>().is_err() {
+                    return Err(UNKNOWN);
+                }
+                (Some(host.to_owned()).filter(|host| host != "*" && host != "0.0.0.0"), port)
             }
         };
-        Some(Self { ip, port, tls: flag("ssl"), http2: flag("http2"), default: flag("default_server") })
+        let default = flag("default_server") || flag("default");
+        Ok(Self { ip, port, tls: flag("ssl"), http2: flag("http2"), default })
     }
 
     fn entry(&self) -> Value {
@@ -204,122 +248,5 @@ impl Listen {
         }
         entry.insert("port".into(), json!(self.port));
         Value::Object(entry)
-    }
-}
-
-/// Takes an `ssl_` directive that stands in `http`: what it says holds for all servers.
-pub(super) fn tls_of_all(out: &mut Out, directive: &Directive) {
-    if directive.name.starts_with("ssl_certificate") {
-        return out.refuse(directive, "a certificate belongs to a server: move it there");
-    }
-    Tls::default().take(out, directive);
-}
-
-/// The `ssl_` directives of a server.
-#[derive(Default)]
-struct Tls {
-    cert: Option<String>,
-    key: Option<String>,
-    /// A second certificate, for another kind of key.
-    more: Vec<(String, Option<String>)>,
-    client: Map<String, Value>,
-}
-
-impl Tls {
-    fn take(&mut self, out: &mut Out, directive: &Directive) {
-        let first = directive.arg(0);
-        match directive.name.as_str() {
-            "ssl_certificate" | "ssl_certificate_key" => self.pair(out, directive),
-            "ssl_protocols" => protocols(out, directive),
-            "ssl_ciphers" => {
-                out.set("apisix.ssl.ssl_ciphers", json!(directive.args.join(" ")));
-                out.taken(directive, "apisix.ssl.ssl_ciphers");
-            }
-            "ssl_session_tickets" => {
-                out.set("apisix.ssl.ssl_session_tickets", json!(first != "off"));
-                out.taken(directive, "apisix.ssl.ssl_session_tickets");
-            }
-            "ssl_prefer_server_ciphers" => {
-                out.note(directive, Verdict::Equivalent, "all ciphers left are good ones");
-            }
-            "ssl_session_cache" | "ssl_session_timeout" => {
-                out.note(directive, Verdict::Equivalent, "sessions are resumed by tickets");
-            }
-            "ssl_dhparam" | "ssl_ecdh_curve" | "ssl_buffer_size" | "ssl_early_data" => {
-                out.note(directive, Verdict::Ignored, "");
-            }
-            "ssl_client_certificate" => match fs::read_to_string(out.absolute(first)) {
-                Ok(text) => {
-                    self.client.insert("ca".into(), json!(text));
-                    out.taken(directive, "ssls: client.ca");
-                }
-                Err(error) => out.refuse(directive, format!("can't be read: {error}")),
-            },
-            "ssl_verify_client" if first == "on" => out.taken(directive, "ssls: client"),
-            "ssl_verify_client" if first == "off" => {
-                self.client.insert("off".into(), json!(true));
-                out.taken(directive, "");
-            }
-            "ssl_verify_depth" => match first.parse::<u32>() {
-                Ok(depth) => {
-                    self.client.insert("depth".into(), json!(depth));
-                    out.taken(directive, "ssls: client.depth");
-                }
-                Err(_) => out.refuse(directive, "not a number"),
-            },
-            other => out.refuse(directive, format!("`{other}` has no counterpart")),
-        }
-    }
-
-    fn pair(&mut self, out: &mut Out, directive: &Directive) {
-        let text = match fs::read_to_string(out.absolute(directive.arg(0))) {
-            Ok(text) => text,
-            Err(error) => return out.refuse(directive, format!("can't be read: {error}")),
-        };
-        match (directive.name == "ssl_certificate", &mut self.cert, &mut self.key) {
-            (true, cert @ None, _) => *cert = Some(text),
-            (true, Some(_), _) => self.more.push((text, None)),
-            (false, _, key @ None) => *key = Some(text),
-            (false, _, Some(_)) => match self.more.last_mut() {
-                Some((_, key @ None)) => *key = Some(text),
-                _ => return out.refuse(directive, "a key without its certificate before it"),
-            },
-        }
-        out.taken(directive, "ssls");
-    }
-
-    fn finish(self, out: &mut Out, server: &Server<'_>, index: usize) {
-        let (Some(cert), Some(key)) = (self.cert, self.key) else { return };
-        let mut snis = server.names.clone();
-        if server.default {
-            // Clients that name nobody, or somebody else, get this certificate.
-            let fallback = snis.first().cloned().unwrap_or_else(|| NAMELESS.to_owned());
-            out.set("apisix.ssl.fallback_sni", json!(fallback.replace('*', "any")));
-            snis.push("*".to_owned());
-        }
-        let mut ssl = json!({ "id": format!("nginx-{index}"), "snis": snis, "cert": cert, "key": key });
-        let pairs: Vec<_> = self.more.into_iter().filter_map(|(cert, key)| Some((cert, key?))).collect();
-        if !pairs.is_empty() {
-            ssl["certs"] = pairs.iter().map(|(cert, _)| json!(cert)).collect();
-            ssl["keys"] = pairs.iter().map(|(_, key)| json!(key)).collect();
-        }
-        if self.client.contains_key("ca") && !self.client.contains_key("off") {
-            ssl["client"] = Value::Object(self.client);
-        }
-        out.ssls.push(ssl);
-    }
-}
-
-fn protocols(out: &mut Out, directive: &Directive) {
-    let (new, old): (Vec<_>, Vec<_>) =
-        directive.args.iter().partition(|name| matches!(name.as_str(), "TLSv1.2" | "TLSv1.3"));
-    if !new.is_empty() {
-        let list = new.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
-        out.set("apisix.ssl.ssl_protocols", json!(list));
-        out.taken(directive, "apisix.ssl.ssl_protocols");
-    }
-    if !old.is_empty() {
-        let list = old.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        out.refuse(directive, format!("{list}: broken protocols that are not spoken (RFC 8996)"));
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 use std::fs;
 
 fn translated(text: &str) -> Translation {
@@ -177,4 +178,162 @@ fn access_rules_become_restrictions() {
     assert_eq!(plugins[0], r#"{"ip-restriction":{"whitelist":["10.0.0.0/8"]}}"#);
     assert_eq!(plugins[1], r#"{"fault-injection":{"abort":{"http_status":403}}}"#);
     assert_eq!(plugins[2], r#"{"ip-restriction":{"blacklist":["1.2.3.4"]}}"#);
+}
+
+/// What stands at a path of one of the routes, by the route's name.
+fn at(out: &Translation, name: &str, pointer: &str) -> Value {
+    let routes = out.resources["routes"].as_array().unwrap();
+    let route =
+        routes.iter().find(|route| route["name"] == name).unwrap_or_else(|| panic!("{name}: {routes:#?}"));
+    route.pointer(pointer).cloned().unwrap_or_default()
+}
+
+const ABORTED: &str = "/plugins/fault-injection/abort/http_status";
+
+#[test]
+fn what_can_not_be_translated_is_answered_by_nothing_else() {
+    let out = translated(
+        r"events { } http { server { listen 80; root /srv/app; server_name a; index index.php index.html;
+            error_page 403 /403.php; error_page 404 /404.html;
+            location / { try_files $uri $uri/ /index.php; }
+            location ~ \.php$ { fastcgi_pass unix:/run/php; }
+            location /private/ { auth_basic x; auth_basic_user_file y; }
+            location /app/ { proxy_pass http://unix:/run/app; }
+            location /page/ { try_files $uri @app; }
+            location /host/ { root /srv/$host; }
+            location /hidden/ { internal; } }
+          server { listen 80; server_name b; auth_request /check; location /in/ { } location /out/ { auth_request off; } }
+          server { listen 80; server_name c; if ($ssl_client_verify != SUCCESS) { return 403; } } }",
+    );
+    let files = "a/*";
+    assert_eq!(at(&out, files, "/static/index"), json!(["index.html"]), "no script is sent as a file");
+    assert_eq!(at(&out, files, "/static/try_files"), json!(["$uri", "$uri/", "=501"]));
+    assert_eq!(at(&out, files, "/static/error_pages"), json!({ "404": "/404.html" }));
+    assert_eq!(at(&out, "a/page/*", "/static/try_files"), json!(["$uri", "=501"]));
+    for (name, status) in [
+        ("a/private/*", 501),
+        ("a/app/*", 501),
+        ("a/host/*", 501),
+        ("a/hidden/*", 404),
+        ("b/*", 501),
+        ("b/in/*", 501),
+        ("c/*", 501),
+    ] {
+        assert_eq!(at(&out, name, ABORTED), status, "{name}");
+        assert_eq!(at(&out, name, "/static"), Value::Null, "{name}");
+    }
+    assert_eq!(at(&out, "b/out/*", "/static/root"), "/etc/nginx/html");
+    let php = out.resources["routes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|route| route["vars"][0][0] == "uri")
+        .unwrap();
+    assert_eq!(php.pointer(ABORTED), Some(&json!(501)));
+    assert!(
+        refused(&out).iter().any(|refusal| refusal.contains("/index.php is no file here")),
+        "{:#?}",
+        refused(&out)
+    );
+}
+
+#[test]
+fn lists_are_handed_down_whole_or_not_at_all() {
+    let out = translated(
+        "events { } http { server { listen 80; root /a; deny 1.2.3.4; deny all; proxy_set_header X-A 1; error_page 404 /4;
+           location / { error_page 403 /3; }
+           location /open/ { allow all; }
+           location /turns/ { deny 10.0.0.1; allow 10.0.0.0/8; deny all; }
+           location /more/ { allow all; proxy_set_header X-B 2; proxy_pass http://c; } } }",
+    );
+    assert_eq!(at(&out, "_/*", ABORTED), 403);
+    assert_eq!(at(&out, "_/*", "/static/error_pages"), json!({ "403": "/3" }));
+    assert_eq!(at(&out, "_/open/*", "/plugins"), Value::Null);
+    assert_eq!(at(&out, "_/turns/*", ABORTED), 501);
+    let set = json!({ "X-B": "2" });
+    assert_eq!(at(&out, "_/more/*", "/plugins/proxy-rewrite/headers/set"), set);
+}
+
+#[test]
+fn servers_get_the_requests_that_nginx_would_give_them() {
+    let out = translated(
+        "events { } http { server { listen 80; server_name a; return 200 a; }
+           server { listen 80; server_name _; return 200 never; }
+           server { listen 80; server_name ~^x; return 200 never; }
+           server { listen 80; listen 81 default_server; server_name b; return 200 b; }
+           server { listen 81 quic; listen 81; server_name c; return 200 c; } }",
+    );
+    let routes = out.resources["routes"].as_array().unwrap();
+    let found: Vec<_> = routes
+        .iter()
+        .map(|route| {
+            let text = route.pointer("/plugins/fault-injection/abort/body").unwrap().as_str().unwrap();
+            (text, route["hosts"].to_string(), route["vars"][0][2].to_string())
+        })
+        .collect();
+    let own = |text, hosts: &str, ports: &str| (text, hosts.to_owned(), ports.to_owned());
+    let expected = [
+        own("a", "null", r#"["80"]"#),
+        own("b", "null", r#"["81"]"#),
+        own("b", r#"["b"]"#, r#"["80"]"#),
+        own("c", r#"["c"]"#, r#"["81"]"#),
+    ];
+    assert_eq!(found, expected);
+    assert!(refused(&out).iter().any(|refusal| refusal.starts_with("listen 81 quic: HTTP/3")));
+}
+
+#[test]
+fn clients_certificates_are_asked_for_where_they_are_verified() {
+    let pair = "listen 443 ssl; ssl_certificate server.crt; ssl_certificate_key server.key";
+    for (http, server, expected) in [
+        ("", "ssl_client_certificate server.crt", false),
+        ("", "ssl_client_certificate server.crt; ssl_verify_client on", true),
+        ("ssl_client_certificate server.crt; ssl_verify_client on", "ssl_verify_depth 2", true),
+        ("ssl_client_certificate server.crt; ssl_verify_client on", "ssl_verify_client off", false),
+    ] {
+        let out = translated(
+            &format!("events {{ }} http {{ {http}; server {{ {pair}; {server}; }} }}").replace("{ ;", "{"),
+        );
+        assert_eq!(out.resources["ssls"][0].get("client").is_some(), expected, "{http} / {server}");
+    }
+    let out = translated(&format!("events {{ }} http {{ server {{ {pair}; ssl_verify_client on; }} }}"));
+    assert_eq!(at(&out, "_/*", ABORTED), 501, "nobody gets in, rather than everybody");
+}
+
+#[test]
+fn what_no_route_would_take_is_refused_here() {
+    for directive in [
+        "expires modified +24h",
+        "gzip_comp_level x",
+        "error_page 301 /x",
+        "proxy_read_timeout 0",
+        "index a/b $x",
+        "listen host.example:80",
+        "listen 82 proxy_protocol",
+        "try_files $uri /index.php?$args",
+        "location ~ ([ { }",
+        "location @named { }",
+        "location = { }",
+    ] {
+        let end = if directive.ends_with('}') { "" } else { ";" };
+        let out = translated(&format!("events {{ }} http {{ server {{ listen 80; {directive}{end} }} }}"));
+        assert_eq!(refused(&out).len(), 1, "{directive}: {:?}", refused(&out));
+    }
+}
+
+/// What configurations are made of.
+const WORDS: &str = "server { } ; location / = ~ ~* ^~ @a x \"\" allow deny all listen 80 [::1]:81 ssl server_name _ *.a return 301 \
+    try_files $uri =404 index error_page 404 proxy_pass http://a/ http://[ if root alias expires gzip on upstream auth_basic off \
+    open_file_cache max=1 proxy_set_header ssl_certificate";
+
+proptest! {
+    #[test]
+    fn no_configuration_is_too_odd(
+        words in prop::collection::vec(prop::sample::select(WORDS.split_whitespace().collect::<Vec<_>>()), 0..24),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nginx.conf");
+        fs::write(&path, format!("http {{ server {{ {} }} }}", words.join(" "))).unwrap();
+        let _ = translate(&path);
+    }
 }
