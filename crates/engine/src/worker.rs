@@ -102,7 +102,7 @@ impl Worker {
             clock,
             upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
-            files: RefCell::new(Files::new(variants)),
+            files: RefCell::new(Files::new(variants, files_max(config.workers))),
             token,
             shows_upstream_status: Cell::new(config.show_upstream_status),
             config: RefCell::new(Rc::new(config.clone())),
@@ -203,6 +203,13 @@ pub(crate) fn run(start: Start) {
         }
         Err(error) => tracing::error!(%error, "a worker has no event loop"),
     }
+}
+
+/// How many files each worker may keep open for later: together they leave half of what the process may open to
+/// connections.
+fn files_max(workers: usize) -> u64 {
+    let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    open / 2 / workers.max(1) as u64
 }
 
 async fn serve(start: Start) -> io::Result<()> {

@@ -92,7 +92,8 @@ impl Body {
 
 impl Answer {
     /// A status without anything else.
-    pub(crate) fn status(status: u16) -> Self {
+    #[must_use]
+    pub fn status(status: u16) -> Self {
         Self { status, fields: Fields::Own(Vec::new()), body: Body::None }
     }
 
@@ -105,13 +106,23 @@ impl Answer {
         }
     }
 
-    /// The whole of a representation, whatever the request's preconditions say: an error page.
-    pub(crate) fn whole(status: u16, from: Rc<Representation>) -> io::Result<Self> {
-        let body = match from.length {
-            0 => Body::None,
-            _ => Body::One(from.content()?),
-        };
-        Ok(Self { status, fields: Fields::Shared(SharedFields(from)), body })
+    /// A file in the place of what was asked for. Nothing is said of the file itself but its type: how long it may be kept,
+    /// and when it was written, is no word about what was asked for.
+    pub(crate) fn page(status: u16, from: &Representation) -> io::Result<Self> {
+        let media_type = from.fields.iter().filter(|(name, _)| *name == "Content-Type").cloned();
+        Ok(Self { status, fields: Fields::Own(media_type.collect()), body: from.body()? })
+    }
+
+    /// The same with these fields, too.
+    pub(crate) fn with_fields(mut self, more: &Fields) -> Self {
+        let all = self.fields.iter().chain(more.iter());
+        self.fields = Fields::Own(all.map(|(name, value)| (name, value.to_owned())).collect());
+        self
+    }
+
+    fn whole(from: Rc<Representation>) -> io::Result<Self> {
+        let body = from.body()?;
+        Ok(Self { status: 200, fields: Fields::Shared(SharedFields(from)), body })
     }
 
     /// A representation as `query` wants it: whole, in part, or not at all.
@@ -124,7 +135,7 @@ impl Answer {
             Verdict::Failed => return Ok(Self::status(412)),
         }
         match query.conditions.ranges(current, from.length) {
-            Ranges::All => Self::whole(200, from),
+            Ranges::All => Self::whole(from),
             Ranges::None => {
                 let mut answer = Self::status(416);
                 answer.fields = Fields::Own(vec![("Content-Range", range::unsatisfied(from.length))]);

@@ -1,5 +1,6 @@
 //! A file as it is served: its representations, made when they are first wanted.
 
+use crate::answer::Body;
 use crate::compress;
 use crate::etag;
 use crate::root::Identity;
@@ -20,7 +21,7 @@ use stdx::Segment;
 /// ones gain little.
 const MEMORY_FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// Content that one worker keeps in memory at most: a usual site, or the busiest files of a large one.
+/// Content, compressed or not, that one worker keeps in memory at most: a usual site, or the busiest files of a large one.
 const MEMORY_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 /// A file, with what was found beside it.
@@ -59,7 +60,9 @@ pub(crate) struct Representation {
     /// The same as lines: what HTTP/1 sends.
     pub(crate) lines: Vec<u8>,
     source: Source,
-    memory: Memory,
+    held: Held,
+    /// Whether its bytes count among those that are held.
+    counted: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -70,9 +73,17 @@ enum Source {
     File(Arc<File>, OnceCell<Arc<[u8]>>),
 }
 
-/// The bytes of content that one worker keeps in memory.
+/// What one worker holds.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Memory(Rc<Cell<u64>>);
+pub(crate) struct Held(Rc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Of content in memory.
+    bytes: Cell<u64>,
+    /// Open ones.
+    files: Cell<u64>,
+}
 
 /// Where an encoding stands in arrays.
 pub(crate) fn slot(encoding: Encoding) -> usize {
@@ -93,12 +104,12 @@ pub(crate) struct Found {
 }
 
 impl Document {
-    pub(crate) fn new(site: &Site, found: Found, memory: &Memory) -> Self {
+    pub(crate) fn new(site: &Site, found: Found, held: &Held) -> Self {
         let media_type = site.media_type(&found.path);
         let compressible = !site.compress.encodings.is_empty()
             && compress::wanted(&site.compress, &media_type, found.identity.length);
         let vary = found.siblings.iter().any(Option::is_some) || (compressible && site.compress.vary);
-        let describe = Describe { site, media_type: &media_type, vary, memory };
+        let describe = Describe { site, media_type: &media_type, vary, held };
         let siblings = [0, 1, 2].map(|at| found.siblings[at].as_ref().map(|(_, identity)| *identity));
         let encoded = std::array::from_fn(|_| if compressible { Slot::Unknown } else { Slot::Absent });
         let mut encoded: [Slot; 3] = encoded;
@@ -153,11 +164,14 @@ impl Document {
     /// The representation that was compressed here.
     pub(crate) fn compressed(&self, site: &Site, encoding: Encoding, bytes: Arc<[u8]>) -> Representation {
         let media_type = site.media_type(&self.path);
-        let memory = &self.plain.memory;
-        let describe = Describe { site, media_type: &media_type, vary: site.compress.vary, memory };
+        let held = &self.plain.held;
+        let describe = Describe { site, media_type: &media_type, vary: site.compress.vary, held };
         let length = bytes.len() as u64;
         let tag = etag::weak(&self.plain.etag);
-        describe.representation(Some(encoding), self.plain.identity, length, tag, Source::Made(bytes))
+        let made =
+            describe.representation(Some(encoding), self.plain.identity, length, tag, Source::Made(bytes));
+        made.count();
+        made
     }
 }
 
@@ -166,7 +180,7 @@ struct Describe<'a> {
     site: &'a Site,
     media_type: &'a str,
     vary: bool,
-    memory: &'a Memory,
+    held: &'a Held,
 }
 
 impl Describe<'_> {
@@ -198,7 +212,11 @@ impl Describe<'_> {
         for (name, value) in &fields {
             lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
-        Representation { identity, length, etag, fields, lines, source, memory: self.memory.clone() }
+        let held = self.held.clone();
+        if matches!(source, Source::File(..)) {
+            held.0.files.update(|files| files + 1);
+        }
+        Representation { identity, length, etag, fields, lines, source, held, counted: Cell::new(false) }
     }
 }
 
@@ -215,11 +233,41 @@ impl Representation {
         if let Some(bytes) = kept.get() {
             return Ok(in_memory(bytes));
         }
-        if self.length > MEMORY_FILE_BYTES_MAX || !self.memory.take(self.length) {
+        if self.length > MEMORY_FILE_BYTES_MAX || !self.count() {
             return Ok(Segment::File(Arc::clone(file), 0, self.length));
         }
-        let bytes = self.read(file).inspect_err(|_| self.memory.give_back(self.length))?;
+        let bytes = self.read(file).inspect_err(|_| self.discount())?;
         Ok(in_memory(kept.get_or_init(|| bytes)))
+    }
+
+    /// The content as a body.
+    ///
+    /// # Errors
+    /// As [`Self::content`].
+    pub(crate) fn body(&self) -> io::Result<Body> {
+        Ok(if self.length == 0 { Body::None } else { Body::One(self.content()?) })
+    }
+
+    /// Whether its content is in memory, and counted there.
+    pub(crate) fn is_held(&self) -> bool {
+        self.counted.get()
+    }
+
+    /// Counts its bytes among those that are held, if there is room for them; whether there is.
+    fn count(&self) -> bool {
+        let after = self.held.0.bytes.get() + self.length;
+        let fits = after <= MEMORY_BYTES_MAX;
+        if fits {
+            self.held.0.bytes.set(after);
+            self.counted.set(true);
+        }
+        fits
+    }
+
+    fn discount(&self) {
+        if self.counted.take() {
+            self.held.0.bytes.update(|bytes| bytes.saturating_sub(self.length));
+        }
     }
 
     /// The whole content, for compressing it.
@@ -256,26 +304,23 @@ pub(crate) fn read_whole(file: &File, length: u64) -> io::Result<Vec<u8>> {
 
 impl Drop for Representation {
     fn drop(&mut self) {
-        if let Source::File(_, kept) = &self.source
-            && kept.get().is_some()
-        {
-            self.memory.give_back(self.length);
+        self.discount();
+        if matches!(self.source, Source::File(..)) {
+            self.held.0.files.update(|files| files.saturating_sub(1));
         }
     }
 }
 
-impl Memory {
-    fn take(&self, bytes: u64) -> bool {
-        let after = self.0.get() + bytes;
-        let fits = after <= MEMORY_BYTES_MAX;
-        if fits {
-            self.0.set(after);
-        }
-        fits
+impl Held {
+    /// How many files are open.
+    pub(crate) fn files(&self) -> u64 {
+        self.0.files.get()
     }
 
-    fn give_back(&self, bytes: u64) {
-        self.0.set(self.0.get().saturating_sub(bytes));
+    /// Leaves no room for content.
+    #[cfg(test)]
+    pub(crate) fn fill(&self) {
+        self.0.bytes.set(MEMORY_BYTES_MAX);
     }
 }
 

@@ -1,9 +1,9 @@
 //! The files that one worker serves, and what it remembers of them.
 
 use crate::accept;
-use crate::answer::Answer;
+use crate::answer::{Answer, Body};
 use crate::compress::compress;
-use crate::document::{Document, Found, Memory, Representation, Slot, read_whole};
+use crate::document::{Document, Found, Held, Representation, Slot, read_whole};
 use crate::find::{self, Target};
 use crate::generations::Generations;
 use crate::listing;
@@ -29,7 +29,9 @@ pub struct Files {
     /// Where a request's [`Place`] is put together: looking one up allocates nothing.
     place: Vec<u8>,
     variants: Arc<Variants>,
-    memory: Memory,
+    held: Held,
+    /// How many files may be open.
+    open_max: u64,
 }
 
 /// What [`Files::answer`] comes to.
@@ -63,10 +65,11 @@ struct Kept {
 }
 
 impl Files {
-    /// No files yet; `variants` are shared by all workers.
+    /// No files yet; `variants` are shared by all workers. Of files, and of compressed forms beside them, about `open_max`
+    /// are kept open.
     #[must_use]
-    pub fn new(variants: Arc<Variants>) -> Self {
-        Self { kept: Generations::new(), place: Vec::new(), variants, memory: Memory::default() }
+    pub fn new(variants: Arc<Variants>, open_max: u64) -> Self {
+        Self { kept: Generations::new(), place: Vec::new(), variants, held: Held::default(), open_max }
     }
 
     /// The answer to a GET or HEAD request. `now_ms` is any clock that doesn't go back. With `may_wait` a long file may
@@ -90,7 +93,15 @@ impl Files {
         {
             return self.document(site, query, &kept.document, may_wait);
         }
-        match find::target(site, query.path)? {
+        let target = match find::target(site, query.path) {
+            // What is open for later is in the way of what is asked for now.
+            Err(error) if too_many_files(&error) => {
+                self.kept.clear();
+                find::target(site, query.path)?
+            }
+            found => found?,
+        };
+        match target {
             Target::File(found) => {
                 let kept = match kept.filter(|kept| kept.document.is(&found)) {
                     Some(same) => same,
@@ -124,8 +135,8 @@ impl Files {
         };
         match page {
             Some(found) => {
-                let document = Document::new(site, *found, &self.memory);
-                Answer::whole(status, Rc::clone(&document.plain))
+                let document = Document::new(site, *found, &self.held);
+                Answer::page(status, &document.plain)
             }
             None => Ok(Answer::status(status)),
         }
@@ -139,13 +150,35 @@ impl Files {
     /// Remembers what was found at the place that was asked for last.
     fn keep(&mut self, site: &Site, found: Found, now_ms: u64) -> Rc<Kept> {
         self.kept.sweep(site.inactive_ms, now_ms);
-        let document = Rc::new(Document::new(site, found, &self.memory));
+        let document = Rc::new(Document::new(site, found, &self.held));
         let kept = Rc::new(Kept { document, checked_ms: Cell::new(now_ms) });
         self.kept.insert(self.place.as_slice().into(), Rc::clone(&kept), site.open_files_max, now_ms);
+        if self.held.files() > self.open_max {
+            self.kept.turn(now_ms);
+        }
         kept
     }
 
+    /// The answer with a document, or what stands for it where the request can't have it.
     fn document(
+        &mut self,
+        site: &Site,
+        query: &Query<'_>,
+        document: &Rc<Document>,
+        may_wait: bool,
+    ) -> io::Result<Outcome> {
+        let outcome = self.chosen(site, query, document, may_wait)?;
+        match outcome {
+            Outcome::Answer(Answer { status, fields, body: Body::None }) if status >= 400 => {
+                let page = self.page(site, status)?;
+                Ok(Outcome::Answer(page.with_fields(&fields)))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The answer with the form of a document that the client likes best.
+    fn chosen(
         &self,
         site: &Site,
         query: &Query<'_>,
@@ -191,8 +224,14 @@ impl Files {
         let variant = match (self.variants.get(&key), document.plain.file()) {
             (Some(known), _) => known,
             (None, None) => None,
-            // It is compressed once; whoever comes meanwhile gets the plain file.
-            (None, Some(_)) if pending => return Ok(Encoded::Plain),
+            // It is compressed once; whoever comes meanwhile gets the plain file. So does who had it compressed, where it
+            // was dropped at once for want of room.
+            (None, Some(_)) if pending => {
+                if !may_wait {
+                    document.set_slot(encoding, Slot::Unknown);
+                }
+                return Ok(Encoded::Plain);
+            }
             (None, Some(file)) => {
                 let length = document.plain.length;
                 let settings = site.compress.clone();
@@ -213,9 +252,17 @@ impl Files {
             return Ok(Encoded::Plain);
         };
         let ready = Rc::new(document.compressed(site, encoding, bytes));
-        document.set_slot(encoding, Slot::Ready(Rc::clone(&ready)));
+        // What doesn't fit into this worker's memory is looked up anew each time.
+        let slot = if ready.is_held() { Slot::Ready(Rc::clone(&ready)) } else { Slot::Unknown };
+        document.set_slot(encoding, slot);
         Ok(Encoded::Ready(ready))
     }
+}
+
+/// Whether the process, or the machine, can open no more files.
+fn too_many_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 enum Encoded {

@@ -50,9 +50,16 @@ impl<K: Hash + Eq + Clone, V: Clone> Generations<K, V> {
         }
     }
 
-    fn turn(&mut self, now_ms: u64) {
+    /// Forgets what was not used since the last time.
+    pub(crate) fn turn(&mut self, now_ms: u64) {
         self.old = mem::take(&mut self.young);
         self.born_ms = now_ms;
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
     }
 
     #[cfg(test)]

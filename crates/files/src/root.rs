@@ -2,6 +2,7 @@
 
 use model::resource::Symlinks;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -66,7 +67,7 @@ impl Root {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&self.folder, flags, Mode::empty())?;
         let file = match self.symlinks {
-            Symlinks::Follow => rustix::fs::openat(&root, path, OPEN, Mode::empty())?,
+            Symlinks::Follow => rustix::fs::openat(&root, path, OPEN, Mode::empty()).map_err(refusal)?,
             Symlinks::Within => beneath(&root, path, ResolveFlags::empty())?,
             Symlinks::Deny => beneath(&root, path, ResolveFlags::NO_SYMLINKS)?,
         };
@@ -99,9 +100,17 @@ fn beneath(root: &OwnedFd, path: &Path, more: ResolveFlags) -> io::Result<OwnedF
     match rustix::fs::openat2(root, path, OPEN, Mode::empty(), resolve) {
         Ok(file) => Ok(file),
         // Kernels before 5.6, and sandboxes that don't know the call: step by step, without following any link.
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => step_by_step(root, path),
-        Err(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => Err(io::ErrorKind::NotFound.into()),
-        Err(error) => Err(error.into()),
+        Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, path),
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+/// What the kernel says of a link that leads in a circle or out of the root, and of what can't be opened as it is no file:
+/// a socket, or a device without its driver.
+fn refusal(error: Errno) -> io::Error {
+    match error {
+        Errno::XDEV | Errno::LOOP | Errno::NXIO | Errno::NODEV => io::ErrorKind::NotFound.into(),
+        other => other.into(),
     }
 }
 
@@ -118,12 +127,8 @@ fn step_by_step(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
             Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             None => OPEN,
         };
-        at = rustix::fs::openat(at.as_fd(), name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(
-            |error| match error {
-                rustix::io::Errno::LOOP => io::Error::from(io::ErrorKind::NotFound),
-                other => other.into(),
-            },
-        )?;
+        at =
+            rustix::fs::openat(at.as_fd(), name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(refusal)?;
     }
     Ok(at)
 }
@@ -205,9 +210,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let root = Root::new(folder.path().to_owned(), Symlinks::Within);
-        assert_eq!(root.open(Path::new("fifo")).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert!(root.open(Path::new(".")).unwrap().folder);
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        symlink("circle", folder.path().join("circle")).unwrap();
+        for symlinks in [Symlinks::Within, Symlinks::Deny, Symlinks::Follow] {
+            let root = Root::new(folder.path().to_owned(), symlinks);
+            for name in ["fifo", "socket", "circle"] {
+                let kind = root.open(Path::new(name)).unwrap_err().kind();
+                assert_eq!(kind, io::ErrorKind::NotFound, "{name} {symlinks:?}");
+            }
+            assert!(root.open(Path::new(".")).unwrap().folder);
+        }
     }
 
     #[test]

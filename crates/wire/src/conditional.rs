@@ -1,6 +1,7 @@
 //! Preconditions: whether a request gets a representation, or is told that it has it, or that it is another by now
 //! (RFC 9110 section 13).
 
+use crate::Method;
 use crate::range::{self, Ranges};
 use std::time::UNIX_EPOCH;
 
@@ -46,10 +47,11 @@ impl<'a> Conditions<'a> {
     pub const NAMES: [&'static str; 6] =
         ["If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range", "Range"];
 
-    /// Those of a request whose fields `field` gives by their names in lower case.
-    pub fn of(field: impl Fn(&[u8]) -> Option<&'a [u8]>) -> Self {
+    /// Those of a request whose fields `field` gives by their names in lower case. Only GET has ranges (RFC 9110 section
+    /// 14.2).
+    pub fn of(method: Method, field: impl Fn(&[u8]) -> Option<&'a [u8]>) -> Self {
         Self {
-            range: field(b"range"),
+            range: field(b"range").filter(|_| method == Method::Get),
             if_range: field(b"if-range"),
             if_match: field(b"if-match"),
             if_none_match: field(b"if-none-match"),
@@ -123,9 +125,14 @@ fn any_strong(field: &[u8], tag: Option<&[u8]>) -> bool {
     tags(field).any(|other| other == b"*" || (!other.starts_with(b"W/") && tag == Some(other)))
 }
 
-/// The tags of a list. A tag that holds a comma is cut, and matches none.
+/// The tags of a list. They may hold commas.
 fn tags(field: &[u8]) -> impl Iterator<Item = &[u8]> {
-    field.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+    let mut quoted = false;
+    let ends = move |byte: &u8| {
+        quoted ^= *byte == b'"';
+        *byte == b',' && !quoted
+    };
+    field.split(ends).map(<[u8]>::trim_ascii)
 }
 
 /// An HTTP date in seconds since 1970; a broken one is as good as none.
@@ -176,6 +183,20 @@ mod tests {
         ];
         for (conditions, expected) in cases {
             assert_eq!(conditions.evaluate(OWN), expected, "{conditions:?}");
+        }
+    }
+
+    #[test]
+    fn tags_may_hold_commas_and_only_get_has_ranges() {
+        let own = Validators { etag: Some(b"\"a,b\""), modified_s: None };
+        for (field, expected) in
+            [("\"x\", \"a,b\"", true), ("\"a,b\",", true), ("\"a\",\"b\"", false), ("\"a,b", false)]
+        {
+            let conditions = Conditions { if_match: Some(field.as_bytes()), ..Conditions::default() };
+            assert_eq!(conditions.evaluate(own) == Verdict::Proceed, expected, "{field}");
+        }
+        for (method, expected) in [(Method::Get, true), (Method::Head, false)] {
+            assert_eq!(Conditions::of(method, |_| Some(b"bytes=0-1")).range.is_some(), expected);
         }
     }
 

@@ -20,20 +20,19 @@ pub(super) async fn answer(
     route: &Route,
     site: &Site,
 ) -> After {
-    let method = exchange.request.view.head.facts.method;
-    let found = match method {
+    let found = match exchange.request.view.head.facts.method {
         Method::Get | Method::Head => find(link, exchange, site).await,
         _ => {
-            let reply = Reply::status(405).with_header("Allow", "GET, HEAD");
-            return respond::reply(link, message, body, Some(route), exchange, &reply).await;
+            exchange.reply_headers.set("Allow", "GET, HEAD");
+            link.worker.files.borrow_mut().page(site, 405)
         }
     };
     let answer = match found {
         Ok(answer) => answer,
         Err(error) => {
             tracing::error!(route = route.info.id, root = %site.folder().display(), %error, "files can't be read");
-            let reply = Reply::status(500);
-            return respond::reply(link, message, body, Some(route), exchange, &reply).await;
+            let page = link.worker.files.borrow_mut().page(site, 500);
+            page.unwrap_or_else(|_| Answer::status(500))
         }
     };
     if answer.status != 200 && matches!(answer.body, Body::None) && answer.status != 304 {
@@ -77,7 +76,7 @@ fn query<'q>(request: &'q Request<'_>) -> Query<'q> {
         path: &request.path,
         query,
         accept_encoding: request.header(b"accept-encoding"),
-        conditions: Conditions::of(|name| request.header(name)),
+        conditions: Conditions::of(request.view.head.facts.method, |name| request.header(name)),
     }
 }
 

@@ -18,7 +18,9 @@ impl<'a> Asked<'a> {
     pub(super) fn of(exchange: &Exchange<'a>, head: &ResponseHead, bytes: &'a [u8]) -> Self {
         let view = exchange.request.view;
         let conditions = match view.head.facts.method {
-            Method::Get | Method::Head if head.status == 200 => Conditions::of(|name| view.header(name)),
+            method @ (Method::Get | Method::Head) if head.status == 200 => {
+                Conditions::of(method, |name| view.header(name))
+            }
             _ => Conditions::default(),
         };
         let current = match conditions == Conditions::default() {

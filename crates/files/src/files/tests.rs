@@ -30,7 +30,7 @@ fn fixture(files: &[(&str, &str)], settings: Value) -> Fixture {
     settings["root"] = json!(root.to_str().unwrap());
     let written: StaticFiles = serde_json::from_value(settings).unwrap();
     let site = Site { uid: 1, ..Site::compile(&written).unwrap() };
-    Fixture { folder, site, files: Files::new(Arc::default()), now_ms: 0 }
+    Fixture { folder, site, files: Files::new(Arc::default(), 1000), now_ms: 0 }
 }
 
 impl Fixture {
@@ -108,6 +108,42 @@ fn paths_lead_to_files_folders_and_refusals() {
     }
     let answer = site.ask(&Query { path: b"/dir", query: b"?a=1", ..Query::default() });
     assert_eq!(field(&answer, "Location"), Some("/dir/?a=1"));
+}
+
+#[test]
+fn pages_stand_for_every_status_and_say_nothing_of_themselves() {
+    let files = &[("a.txt", "0123456789"), ("4.html", "<p>no"), ("big/x", "")];
+    let pages =
+        json!({"403": "/4.html", "404": "/4.html", "405": "/4.html", "412": "/4.html", "416": "/4.html"});
+    let mut site = fixture(files, json!({"error_pages": pages, "expires": "30d"}));
+    let a = Query { path: b"/a.txt", ..Query::default() };
+    let conditions = Conditions { range: Some(b"bytes=99-"), ..Conditions::default() };
+    let beyond = site.ask(&Query { conditions, ..a });
+    let conditions = Conditions { if_match: Some(b"\"x\""), ..Conditions::default() };
+    let gone = site.ask(&Query { conditions, ..a });
+    let missing = site.ask(&Query { path: b"/none", ..a });
+    let forbidden = site.ask(&Query { path: b"/big/", ..a });
+    let page = site.files.page(&site.site, 405).unwrap();
+    let answers = [(beyond, 416), (gone, 412), (missing, 404), (forbidden, 403), (page, 405)];
+    for (answer, status) in answers {
+        assert_eq!((answer.status, bytes(&answer)), (status, b"<p>no".to_vec()));
+        let names: Vec<_> = answer.fields.iter().map(|(name, _)| name).collect();
+        let expected: &[_] =
+            if status == 416 { &["Content-Type", "Content-Range"] } else { &["Content-Type"] };
+        assert_eq!(names, expected, "{status}");
+    }
+}
+
+#[test]
+fn no_more_files_are_open_than_there_may_be() {
+    let names: Vec<String> = (0..60).map(|n| format!("{n}.txt")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), "text")).collect();
+    let mut site = fixture(&files, json!({}));
+    site.files = Files::new(Arc::default(), 20);
+    for name in &names {
+        assert_eq!(site.get(&format!("/{name}")).0, 200);
+        assert!(site.files.held.files() <= 21, "{}", site.files.held.files());
+    }
 }
 
 #[test]
@@ -225,6 +261,25 @@ fn encodings_are_precompressed_or_made_once() {
 }
 
 #[test]
+fn a_worker_without_room_keeps_no_compressed_form_for_itself() {
+    let text = "words and words. ".repeat(500);
+    let mut site = fixture(&[("a.txt", &text)], json!({"compress": {"encodings": ["gzip"]}}));
+    let query = Query { path: b"/a.txt", accept_encoding: Some(b"gzip"), ..Query::default() };
+    let place = [&site.site.uid.to_ne_bytes()[..], query.path].concat();
+    let is_kept = |site: &mut Fixture| {
+        let kept = site.files.kept.get(place.as_slice()).unwrap();
+        matches!(kept.document.slot(Encoding::Gzip), Slot::Ready(_))
+    };
+    site.files.held.fill();
+    assert_eq!(field(&site.ask(&query), "Content-Encoding"), Some("gzip"));
+    assert!(!is_kept(&mut site));
+    site.files.held = Held::default();
+    site.files.kept.clear();
+    assert_eq!(field(&site.ask(&query), "Content-Encoding"), Some("gzip"));
+    assert!(is_kept(&mut site));
+}
+
+#[test]
 fn a_long_file_is_compressed_elsewhere_and_others_need_not_wait() {
     let text = "x".repeat(200_000);
     let mut site = fixture(&[("a.txt", &text)], json!({"compress": {"encodings": ["gzip"]}}));
@@ -238,7 +293,7 @@ fn a_long_file_is_compressed_elsewhere_and_others_need_not_wait() {
     std::thread::spawn(move || job.run()).join().unwrap().unwrap();
     assert_eq!(field(&site.ask(&query), "Content-Encoding"), Some("gzip"));
     // Another worker has it too.
-    let mut second = Files::new(Arc::clone(&site.files.variants));
+    let mut second = Files::new(Arc::clone(&site.files.variants), 1000);
     let Outcome::Answer(shared) = second.answer(&site.site, &query, 0, false).unwrap() else {
         panic!("an answer")
     };

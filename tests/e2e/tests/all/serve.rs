@@ -153,6 +153,41 @@ fn the_studys_configuration_runs() {
 }
 
 #[test]
+fn what_can_not_be_translated_is_answered_by_nothing_else() {
+    let home = tempfile::tempdir().unwrap();
+    let root = site(&home);
+    fs::write(home.path().join("site/index.php"), "<?php secret").unwrap();
+    let [port] = free_ports::<1>();
+    let text = format!(
+        "events {{ }} http {{ server {{ listen 127.0.0.1:{port}; root {root}; index index.php; error_page 405 /404.html;
+           location / {{ try_files $uri $uri/ /index.php?$args; }}
+           location ~ \\.php$ {{ fastcgi_pass unix:/run/php.sock; }}
+           location /text.txt {{ auth_basic staff; }}
+           location /closed/ {{ deny 127.0.0.1; }}
+           location /inner/ {{ internal; }} }} }}"
+    );
+    fs::write(home.path().join("nginx.conf"), text).unwrap();
+    let _process = serving(&home, port, &["--nginx-conf", "nginx.conf"]);
+    for (path, status) in [
+        ("/404.html", 200),
+        ("/index.php", 501),
+        ("/", 403),
+        ("/application", 501),
+        ("/text.txt", 501),
+        ("/closed/", 403),
+        ("/inner/", 404),
+    ] {
+        let answer = curl(&[&format!("http://127.0.0.1:{port}{path}")]);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")) && !answer.contains("secret"),
+            "{path}: {answer}"
+        );
+    }
+    let posted = curl(&["-X", "POST", &format!("http://127.0.0.1:{port}/404.html")]);
+    assert!(posted.contains("\nAllow: GET, HEAD\n") && posted.ends_with("<p>not here</p>"), "{posted}");
+}
+
+#[test]
 fn an_import_says_what_became_of_each_directive() {
     let home = tempfile::tempdir().unwrap();
     let file = study(&home, 8443);
