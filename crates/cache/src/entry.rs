@@ -22,6 +22,9 @@ pub struct Entry {
     pub while_revalidating_ms: u64,
     /// How long after that it may be used when the upstream fails.
     pub if_error_ms: u64,
+    /// Whether no request may have it once it is stale.
+    #[serde(default)]
+    pub must_revalidate: bool,
     /// `ETag`.
     pub etag: Option<Vec<u8>>,
     /// `Last-Modified`.
@@ -70,16 +73,17 @@ impl Entry {
             lifetime_ms: ms(terms.lifetime),
             while_revalidating_ms: ms(terms.while_revalidating),
             if_error_ms: ms(terms.if_error),
+            must_revalidate: terms.must_revalidate,
             etag: field(b"etag"),
             last_modified: field(b"last-modified"),
             vary,
         }
     }
 
-    /// Whether it may be given to a request that `field` gives the values of.
+    /// Whether it may be given to a request that `field` gives the values of: of all fields of a name, as one list.
     #[must_use]
-    pub fn answers<'r>(&self, field: impl Fn(&str) -> Option<&'r [u8]>) -> bool {
-        self.vary.iter().all(|(name, value)| field(name) == value.as_deref())
+    pub fn answers<V: AsRef<[u8]>>(&self, field: impl Fn(&str) -> Option<V>) -> bool {
+        self.vary.iter().all(|(name, value)| field(name).as_ref().map(AsRef::as_ref) == value.as_deref())
     }
 
     /// How old it is, in whole seconds.
@@ -92,20 +96,21 @@ impl Entry {
     #[must_use]
     pub fn freshness(&self, wanted: &Directives, now_ms: u64) -> Freshness {
         let age_ms = now_ms.saturating_sub(self.made_ms);
-        let over = |seconds: Option<u64>| seconds.is_some_and(|most| age_ms > most.saturating_mul(1000));
+        let too_old = wanted.max_age.is_some_and(|most| age_ms > most.saturating_mul(1000));
         if age_ms >= self.lifetime_ms {
             let stale_ms = age_ms - self.lifetime_ms;
-            return if stale_ms < self.while_revalidating_ms {
+            let bears = |most: u64| stale_ms < most.saturating_mul(1000);
+            // Who says how old or how fresh it may be has not asked for a stale one.
+            return if stale_ms < self.while_revalidating_ms && !too_old && wanted.min_fresh.is_none() {
                 Freshness::Usable
-            } else if wanted.max_stale.is_some_and(|most| stale_ms < most.saturating_mul(1000)) {
+            } else if !self.must_revalidate && wanted.max_stale.is_some_and(bears) {
                 Freshness::Fresh
             } else {
                 Freshness::Expired
             };
         }
         let left_ms = self.lifetime_ms - age_ms;
-        if over(wanted.max_age) || wanted.min_fresh.is_some_and(|least| left_ms < least.saturating_mul(1000))
-        {
+        if too_old || wanted.min_fresh.is_some_and(|least| left_ms < least.saturating_mul(1000)) {
             return Freshness::TooOld;
         }
         Freshness::Fresh
@@ -142,6 +147,7 @@ mod tests {
             lifetime_ms: 10_000,
             while_revalidating_ms: 5_000,
             if_error_ms: 60_000,
+            must_revalidate: false,
             etag: Some(b"\"a\"".to_vec()),
             last_modified: Some(b"Sun, 06 Nov 1994 08:49:37 GMT".to_vec()),
             vary: vec![("accept".to_owned(), Some(b"x".to_vec())), ("accept-language".to_owned(), None)],
@@ -162,9 +168,15 @@ mod tests {
             (Directives { max_stale: Some(10), ..any }, 19_999, Freshness::Fresh),
             (Directives { max_stale: Some(10), ..any }, 20_000, Freshness::Expired),
             (Directives { max_stale: Some(u64::MAX), ..any }, 1 << 40, Freshness::Fresh),
+            (Directives { max_age: Some(0), ..any }, 12_000, Freshness::Expired),
+            (Directives { max_age: Some(20), ..any }, 12_000, Freshness::Usable),
+            (Directives { min_fresh: Some(1), ..any }, 12_000, Freshness::Expired),
         ] {
             assert_eq!(entry().freshness(&wanted, 1_000_000 + age_ms), expected, "{wanted:?} {age_ms}");
         }
+        let strict = Entry { must_revalidate: true, while_revalidating_ms: 0, ..entry() };
+        let any_age = Directives { max_stale: Some(u64::MAX), ..any };
+        assert_eq!(strict.freshness(&any_age, 1_010_000), Freshness::Expired);
         assert!(entry().stands_in(1_069_999) && !entry().stands_in(1_070_000));
         assert_eq!((entry().age_seconds(1_002_900), entry().age_seconds(0)), (2, 0));
     }

@@ -180,6 +180,7 @@ mod tests {
             lifetime_ms: 2,
             while_revalidating_ms: 3,
             if_error_ms: 4,
+            must_revalidate: false,
             etag: Some(vec![0xff]),
             last_modified: None,
             vary: vec![("accept".to_owned(), None)],

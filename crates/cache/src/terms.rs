@@ -26,6 +26,8 @@ pub struct Terms {
     pub while_revalidating: Duration,
     /// How long after that it may be used when the upstream fails.
     pub if_error: Duration,
+    /// Whether it may not be used after that, whatever a request says.
+    pub must_revalidate: bool,
 }
 
 impl Terms {
@@ -60,6 +62,7 @@ impl Terms {
             age,
             while_revalidating: grace(said.stale_while_revalidate),
             if_error: grace(said.stale_if_error),
+            must_revalidate: said.must_revalidate,
         })
     }
 }

@@ -77,7 +77,7 @@ impl Zone {
     }
 
     /// What there is for a request with this key whose fields `field` gives.
-    pub fn find<'r>(self: &Arc<Self>, key: &[u8], field: impl Fn(&str) -> Option<&'r [u8]>) -> Found {
+    pub fn find<V: AsRef<[u8]>>(self: &Arc<Self>, key: &[u8], field: impl Fn(&str) -> Option<V>) -> Found {
         let mut index = locked(&self.index);
         let variants = index.get(key);
         let kept = variants.and_then(|all| all.iter().find(|kept| kept.entry.answers(&field))).cloned();
@@ -247,6 +247,7 @@ mod tests {
             lifetime_ms: 2,
             while_revalidating_ms: 0,
             if_error_ms: 0,
+            must_revalidate: false,
             etag: None,
             last_modified: None,
             vary: vary.iter().map(own).collect(),

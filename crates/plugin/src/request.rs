@@ -114,6 +114,18 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The values of all fields called `name` (any case), edits included, as the one list that they are (RFC 9110 section
+    /// 5.3).
+    #[must_use]
+    pub fn header_list(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        if let Some(edited) = self.edits.as_ref().and_then(|edits| edits.headers.get(name)) {
+            return edited.map(Cow::Borrowed);
+        }
+        let mut values = self.view.headers(name);
+        let first = Cow::Borrowed(values.next()?);
+        Some(values.fold(first, |list, value| Cow::Owned([&list, value].join(&b", "[..]))))
+    }
+
     /// The value of a known field as received.
     #[must_use]
     pub fn known(&self, known: Known) -> Option<&'a [u8]> {

@@ -4,6 +4,7 @@ use super::Cache;
 use super::lookup::{Right, kept, say};
 use cache::{Entry, Message, Terms, message, varies_by};
 use plugin::{Exchange, KeptResponse, Recorder, UpstreamResponse, Verdict};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use wire::{Method, ResponseHead};
@@ -40,7 +41,7 @@ impl Fetching {
         let request = &exchange.request;
         let terms = Terms::of(request.view, (head, bytes), policy, cookies, now)?;
         let vary = varies_by(head, bytes).into_iter().map(|name| {
-            let value = request.header(name.as_bytes()).map(<[u8]>::to_vec);
+            let value = request.header_list(name.as_bytes()).map(Cow::into_owned);
             (name, value)
         });
         Some(Entry::new(head, bytes, &terms, vary.collect(), now_ms))

@@ -83,7 +83,7 @@ impl Cache {
         wanted: Directives,
         may_wait: bool,
     ) -> Flow {
-        let found = self.zone.find(&key, |name| exchange.request.header(name.as_bytes()));
+        let found = self.zone.find(&key, |name| exchange.request.header_list(name.as_bytes()));
         match found {
             Found::Nothing => self.decide(exchange, key, wanted, None, may_wait),
             Found::Ready(entry, message) => {

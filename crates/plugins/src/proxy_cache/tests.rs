@@ -147,6 +147,8 @@ fn variants_and_consumers_are_kept_apart() {
             ("GET /\nAccept: a", "", (200, "HIT", "1")),
             ("GET /\nAccept: a\nAuthorization: Basic dXNlcjpw", &format!("{vary}3"), (200, "MISS", "3")),
             ("GET /\nAccept: b", "", (200, "HIT", "2")),
+            ("GET /\nAccept: a\nAccept: b", &format!("{vary}4"), (200, "MISS", "4")),
+            ("GET /\nAccept: a, b", "", (200, "HIT", "4")),
         ],
     );
 }
