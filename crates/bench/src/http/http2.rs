@@ -2,7 +2,7 @@
 //!
 //! Simpler than the HTTP/1.1 loop and dearer: HTTP/2's own work outweighs what a hand-written loop would save.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -129,10 +129,15 @@ async fn keep_busy(plan: &Plan, shared: &Rc<Shared<'_>>, first: Option<SendReque
             client = connect(plan, shared).await;
             continue;
         };
-        let streams = (0..plan.depth).map(|_| stream(plan, shared, sender.clone()));
+        let answers = Cell::new(0_u64);
+        let streams = (0..plan.depth).map(|_| stream(plan, shared, sender.clone(), &answers));
         tokio::select! {
             _ = futures_util::future::join_all(streams) => {}
             () = ended(shared) => return,
+        }
+        // As with HTTP/1.1: one that gave answers is made again at once, one that never did is left alone for a while.
+        if answers.get() > 0 && shared.state.borrow().sending {
+            client = connect(plan, shared).await;
         }
     }
 }
@@ -148,7 +153,7 @@ async fn ended(shared: &Shared<'_>) {
 }
 
 /// Sends request after request on a connection, until it breaks or the time is over.
-async fn stream(plan: &Plan, shared: &Shared<'_>, mut sender: SendRequest<Bytes>) {
+async fn stream(plan: &Plan, shared: &Shared<'_>, mut sender: SendRequest<Bytes>, answers: &Cell<u64>) {
     let mut free_since = now();
     while let Some(intended) = next_start(shared).await {
         let sent = now();
@@ -166,12 +171,17 @@ async fn stream(plan: &Plan, shared: &Shared<'_>, mut sender: SendRequest<Bytes>
         free_since = now();
         shared.state.borrow_mut().in_flight -= 1;
         let fault = match answer {
+            Ok(Err(Failure::Unread)) => {
+                shared.turn.borrow_mut().give_back(intended);
+                return;
+            }
             Ok(Ok((status, mismatch))) => {
+                answers.set(answers.get() + 1);
                 let mut turn = shared.turn.borrow_mut();
                 turn.answered(intended, sent, free_since, status);
                 mismatch.map(|words| Fault::new(ErrorKind::Body, words))
             }
-            Ok(Err(fault)) => Some(fault),
+            Ok(Err(Failure::Fault(fault))) => Some(fault),
             Err(_) => {
                 let seconds = plan.timeout.as_secs_f64();
                 Some(Fault::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))
@@ -229,23 +239,32 @@ async fn sleep_until(timer: &Receiver, at: Nanos) -> io::Result<()> {
     Ok(())
 }
 
+/// Why a request has no answer.
+enum Failure {
+    /// The server has certainly not read it: it ended the connection before, in its time.
+    Unread,
+    /// It failed.
+    Fault(Fault),
+}
+
 /// One request and its answer: the status, and what was wrong with the body.
 async fn exchange(
     plan: &Plan,
     shared: &Shared<'_>,
     sender: &mut SendRequest<Bytes>,
-) -> Result<(u16, Option<String>), Fault> {
-    std::future::poll_fn(|cx| sender.poll_ready(cx)).await.map_err(|error| broken(&error))?;
+) -> Result<(u16, Option<String>), Failure> {
+    std::future::poll_fn(|cx| sender.poll_ready(cx)).await.map_err(|error| failed(&error))?;
     let body = &plan.request.body;
+    let head = head(plan).map_err(Failure::Fault)?;
     let (response, mut stream) =
-        sender.send_request(head(plan)?, body.is_empty()).map_err(|error| broken(&error))?;
+        sender.send_request(head, body.is_empty()).map_err(|error| failed(&error))?;
     if !body.is_empty() {
-        stream.send_data(body.clone(), true).map_err(|error| broken(&error))?;
+        stream.send_data(body.clone(), true).map_err(|error| failed(&error))?;
     }
-    let (head, mut body) = response.await.map_err(|error| broken(&error))?.into_parts();
+    let (head, mut body) = response.await.map_err(|error| failed(&error))?.into_parts();
     let mut checking = plan.check.as_ref().map(super::BodyCheck::begin);
     while let Some(data) = body.data().await {
-        let data = data.map_err(|error| broken(&error))?;
+        let data = data.map_err(|error| failed(&error))?;
         shared.turn.borrow_mut().tally.bytes += data.len() as u64;
         if let Some(checking) = &mut checking {
             checking.add(&data);
@@ -277,6 +296,14 @@ fn head(plan: &Plan) -> Result<http::Request<()>, Fault> {
         builder = builder.header(name.as_str(), value.as_str());
     }
     builder.body(()).map_err(|error| Fault::new(ErrorKind::Write, format!("no HTTP/2 request: {error}")))
+}
+
+/// A server that ends a connection in its time says GOAWAY with no error; h2 tells so those requests alone that it has
+/// not read, as RFC 9113 section 6.8 has it.
+fn failed(error: &h2::Error) -> Failure {
+    let in_its_time = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    if in_its_time || refused { Failure::Unread } else { Failure::Fault(broken(error)) }
 }
 
 fn broken(error: &h2::Error) -> Fault {
