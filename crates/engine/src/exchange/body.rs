@@ -33,8 +33,14 @@ pub(super) struct RequestBody<'b> {
 enum Buffer<'b> {
     /// In the part of the head's buffer that the head left free.
     Lent(&'b mut [u8]),
-    /// In memory of its own: it was read ahead, and was too large for that part.
-    Own(Vec<u8>),
+    /// In memory of its own: it was read ahead, and was too large for that part. Boxed, because it is rare.
+    Own(Box<Own<'b>>),
+}
+
+struct Own<'b> {
+    bytes: Vec<u8>,
+    /// For what follows the body.
+    lent: &'b mut [u8],
 }
 
 impl<'b> RequestBody<'b> {
@@ -82,6 +88,21 @@ impl<'b> RequestBody<'b> {
     /// Whether the client has begun to send it.
     pub(super) fn has_begun(&self) -> bool {
         self.end > self.start || self.consumed > 0
+    }
+
+    /// Leaves what came after it, which begins the next request, where the head's buffer is filled to: so many bytes behind
+    /// the head.
+    pub(super) fn give_back(self) -> usize {
+        match self.buffer {
+            Buffer::Lent(_) => self.end,
+            Buffer::Own(own) => {
+                // No more than fit were read: see `fill`. While the body itself is not over, nothing follows it.
+                let unread = &own.bytes[self.start..self.end];
+                let kept = unread.len().min(own.lent.len());
+                own.lent[..kept].copy_from_slice(&unread[..kept]);
+                kept
+            }
+        }
     }
 
     /// Bytes in the buffer after it; meaningful once [`Self::is_done`].
@@ -163,8 +184,11 @@ impl<'b> RequestBody<'b> {
         let end = self.end + most;
         if end > self.buffer.len() {
             match &mut self.buffer {
-                Buffer::Lent(lent) => self.buffer = Buffer::Own([&lent[..self.end], &vec![0; most]].concat()),
-                Buffer::Own(own) => own.resize(end, 0),
+                Buffer::Lent(lent) => {
+                    let bytes = [&lent[..self.end], &vec![0; most]].concat();
+                    self.buffer = Buffer::Own(Box::new(Own { bytes, lent: std::mem::take(lent) }));
+                }
+                Buffer::Own(own) => own.bytes.resize(end, 0),
             }
         }
         self.end += read_some(client, &mut self.buffer[self.end..end], timer).await?;
@@ -292,17 +316,22 @@ impl<'b> RequestBody<'b> {
         self.consumed += used as u64;
     }
 
-    /// Reads more of it. An incomplete piece of framing moves to the front to make room.
+    /// Reads more of it. An incomplete piece of framing moves to the front to make room. No more is read than the part
+    /// of the head's buffer holds, because all of it may follow the body.
     async fn fill<R: AsyncRead + Unpin>(&mut self, client: &mut R, timer: &Timer) -> Result<(), ProxyError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        if self.end == self.buffer.len() {
+        let room = match &self.buffer {
+            Buffer::Lent(lent) => lent.len(),
+            Buffer::Own(own) => own.lent.len(),
+        };
+        if self.end >= room {
             return Err(bad_body(wire::http1::BodyError("framing larger than the buffer")));
         }
-        self.end += read_some(client, &mut self.buffer[self.end..], timer).await?;
+        self.end += read_some(client, &mut self.buffer[self.end..room], timer).await?;
         Ok(())
     }
 }
@@ -314,7 +343,7 @@ impl Deref for Buffer<'_> {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Lent(lent) => lent,
-            Self::Own(own) => own,
+            Self::Own(own) => &own.bytes,
         }
     }
 }
@@ -324,7 +353,7 @@ impl DerefMut for Buffer<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Lent(lent) => lent,
-            Self::Own(own) => own,
+            Self::Own(own) => &mut own.bytes,
         }
     }
 }
@@ -347,4 +376,38 @@ async fn read_some<R: AsyncRead + Unpin>(
 
 fn bad_body(error: wire::http1::BodyError) -> ProxyError {
     ProxyError::new(Side::Client, ErrorKind::Protocol, error.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timer::Timers;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn what_follows_a_body_is_left_behind_the_head() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let timers = Timers::default();
+        let timer = &timers.register().timer;
+        let next = b"GET /next HTTP/1.1\r\n";
+        let wire = [b"28\r\n", &[b'x'; 40][..], b"\r\n0\r\n\r\n", next].concat();
+        // Read as it comes or ahead up to a limit, which takes more room than was lent.
+        for ahead in [None, Some(20), Some(100)] {
+            for already in [0, 3, 30] {
+                let mut lent = [0; 64];
+                lent[..already].copy_from_slice(&wire[..already]);
+                let mut client = &wire[already..];
+                let mut body = RequestBody::new(&mut lent, already, BodyLength::Chunked, 0);
+                let (unread, end) = runtime.block_on(async {
+                    if let Some(limit) = ahead {
+                        body.read_ahead(&mut client, timer, limit, || 0).await.expect("sound");
+                    }
+                    body.discard(&mut client, timer, 1000).await.expect("sound");
+                    (body.unread(), body.give_back())
+                });
+                let left = [&lent[end - unread..end], client].concat();
+                assert_eq!(left.escape_ascii().to_string(), next.escape_ascii().to_string(), "{ahead:?}");
+            }
+        }
+    }
 }

@@ -108,9 +108,10 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     };
     // Logs and counters last, when everything is known.
     finish::record(worker, &snapshot, route, &body, &mut exchange);
-    *reply_headers = std::mem::take(&mut exchange.reply_headers);
-    reply_headers.clear();
+    scratch.reply_headers = std::mem::take(&mut exchange.reply_headers);
+    scratch.reply_headers.clear();
     link.timer.disarm();
+    scratch.filled = exchange.request.view.head.length + body.give_back();
     after
 }
 

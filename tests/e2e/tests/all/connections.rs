@@ -1,6 +1,8 @@
 //! Client connections: how long they live, and which response belongs to which request.
 
 use e2e::{Gateway, Upstream};
+use serde_json::json;
+use std::time::Duration;
 
 /// An upstream whose answer names the request.
 fn echo() -> Upstream {
@@ -83,6 +85,38 @@ fn the_first_bytes_of_a_request_may_come_with_the_one_before() {
 }
 
 #[test]
+fn the_next_request_may_come_with_the_end_of_a_body() {
+    let upstream = echo();
+    let gateway = gateway(&upstream);
+    gateway.put(
+        "routes/reply",
+        &json!({ "uri": "/reply", "plugins": { "mocking": { "response_example": "mocked" } } }),
+    );
+    let long = "x".repeat(2000);
+    // (what the head says of the body, the body's beginning, its end)
+    let bodies = [
+        ("Content-Length: 5".to_owned(), "", "hello"),
+        ("Content-Length: 5".to_owned(), "he", "llo"),
+        // The head is longer than the request that follows, and then shorter.
+        (format!("X-Long: {long}\r\nContent-Length: 5"), "", "hello"),
+        ("Transfer-Encoding: chunked".to_owned(), "5\r\nhe", "llo\r\n0\r\n\r\n"),
+    ];
+    for (path, answer) in [("/upstream", "POST /upstream hello"), ("/reply", "mocked")] {
+        for (framing, begin, end) in &bodies {
+            let mut client = gateway.connect();
+            client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{begin}"));
+            // Read on its own, so that what follows comes while the body is read.
+            std::thread::sleep(Duration::from_millis(50));
+            client.send(format!("{end}GET /next HTTP/1.1\r\nHost: a\r\n\r\nGET /last?{long} HTTP/1.1\r\n"));
+            assert_eq!(client.response().text(), answer, "{framing}");
+            assert_eq!(client.response().text(), "GET /next ", "{framing}");
+            client.send("Host: a\r\n\r\n");
+            assert_eq!(client.response().text(), format!("GET /last?{long} "), "{framing}");
+        }
+    }
+}
+
+#[test]
 fn connections_close_when_one_side_wants_it() {
     let upstream = echo();
     let gateway = gateway(&upstream);
@@ -109,7 +143,7 @@ fn connections_close_when_one_side_wants_it() {
 #[test]
 fn idle_connections_are_closed_after_their_timeout() {
     let upstream = echo();
-    let gateway = Gateway::with_http(&serde_json::json!({ "keepalive_timeout": "1s" }));
+    let gateway = Gateway::with_http(&json!({ "keepalive_timeout": "1s" }));
     gateway.route_all(&upstream.address());
     let mut client = gateway.connect();
     assert_eq!(client.get("/").status(), 200);
