@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -85,13 +85,20 @@ async fn read(body: &mut RecvStream) -> (Vec<u8>, HeaderMap) {
 /// An upstream that answers as gRPC servers do.
 ///
 /// By the last segment of the path, so that services may have any name: `echo` sends back each piece of the body as it comes, and then trailers: `grpc-status: 0`, and the request's own;
-/// `error` answers with a head alone; `wait` with a head and no end, until it is told to stop; any other path with what it was asked, as text.
+/// `error` answers with a head alone, `reset` not at all; `wait` with a head and no end, until it is told to stop; any other path with what it was asked, as text.
 #[derive(Debug)]
 pub struct Http2Upstream {
     /// Its port on 127.0.0.1.
     pub port: u16,
-    connections: Arc<AtomicUsize>,
-    cancelled: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
+}
+
+/// What an upstream has seen so far.
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    cancelled: AtomicUsize,
 }
 
 impl Http2Upstream {
@@ -100,29 +107,34 @@ impl Http2Upstream {
         let listener = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (connections, cancelled) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
-        let (counted, told) = (Arc::clone(&connections), Arc::clone(&cancelled));
+        let counts = Arc::<Counts>::default();
+        let counted = Arc::clone(&counts);
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 while let Ok((stream, _)) = listener.accept().await {
-                    counted.fetch_add(1, Ordering::AcqRel);
-                    tokio::spawn(serve(stream, Arc::clone(&told)));
+                    counted.connections.fetch_add(1, Ordering::AcqRel);
+                    tokio::spawn(serve(stream, Arc::clone(&counted)));
                 }
             });
         });
-        Self { port, connections, cancelled }
+        Self { port, counts }
     }
 
     /// Connections accepted so far.
     pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Acquire)
+        self.counts.connections.load(Ordering::Acquire)
+    }
+
+    /// Requests begun so far.
+    pub fn requests(&self) -> usize {
+        self.counts.requests.load(Ordering::Acquire)
     }
 
     /// Calls of `/wait` that were taken back so far.
     pub fn cancelled(&self) -> usize {
-        self.cancelled.load(Ordering::Acquire)
+        self.counts.cancelled.load(Ordering::Acquire)
     }
 
     /// `127.0.0.1:PORT`.
@@ -131,14 +143,15 @@ impl Http2Upstream {
     }
 }
 
-async fn serve(stream: TcpStream, cancelled: Arc<AtomicUsize>) {
+async fn serve(stream: TcpStream, counts: Arc<Counts>) {
     let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        tokio::spawn(answer(request, respond, Arc::clone(&cancelled)));
+        counts.requests.fetch_add(1, Ordering::AcqRel);
+        tokio::spawn(answer(request, respond, Arc::clone(&counts)));
     }
 }
 
-async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, cancelled: Arc<AtomicUsize>) {
+async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, counts: Arc<Counts>) {
     let (parts, mut body) = request.into_parts();
     let head = Response::builder().header("content-type", "application/grpc");
     match parts.uri.path().rsplit('/').next().unwrap_or_default() {
@@ -148,10 +161,11 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, 
             let head = head.header("grpc-status-details-bin", "CAUSBm5vYm9keQ");
             let _ = respond.send_response(head.body(()).unwrap(), true);
         }
+        "reset" => respond.send_reset(Reason::INTERNAL_ERROR),
         "wait" => {
             let mut send = respond.send_response(head.body(()).unwrap(), false).unwrap();
             if poll_fn(|cx| send.poll_reset(cx)).await.is_ok() {
-                cancelled.fetch_add(1, Ordering::AcqRel);
+                counts.cancelled.fetch_add(1, Ordering::AcqRel);
             }
         }
         "echo" => {

@@ -170,12 +170,15 @@ async fn attempt(
         None => connect(&pool, link.timer).await?,
     };
     job.sent = true;
+    let mut may_be_stale = connection.reused;
     loop {
         request_head::write(link, job.exchange, &state.upstream, node, upgrade, job.message.out);
-        let reused = connection.reused;
         match converse(link, body, job, connection, &pool).await {
-            // An idle connection may be closed by the other side at any moment: that says nothing about the node.
-            Err(error) if reused && error.retry => {
+            // An idle connection may be closed by the other side at any moment: that says nothing about the node. A late
+            // answer, or the end of the next connection (which HTTP/2 may share), does.
+            Err(ProxyError { retry: true, kind: ErrorKind::Connection, .. })
+                if std::mem::take(&mut may_be_stale) =>
+            {
                 link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
                 connection = connect(&pool, link.timer).await?;
             }

@@ -2,6 +2,8 @@
 
 use e2e::{Gateway, Peer, Upstream, eventually, free_ports};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -102,6 +104,27 @@ fn an_idle_connection_that_was_closed_is_replaced() {
     for _ in 0..20 {
         assert_eq!(client.get("/").text(), "hello");
     }
+}
+
+#[test]
+fn a_late_answer_on_a_connection_that_was_kept_is_no_reason_to_ask_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let upstream = Upstream::serve(move |mut peer, _| {
+        while let Ok(request) = peer.request() {
+            count.fetch_add(1, Ordering::AcqRel);
+            if request.start.starts_with("GET /quick ") {
+                peer.send(HELLO);
+            }
+        }
+    });
+    let gateway = Gateway::start();
+    let impatient = json!({ "retries": 0, "timeout": { "connect": 1, "send": 1, "read": 0.3 } });
+    gateway.route_with(&upstream.address(), &impatient, &json!({}));
+    let mut client = gateway.connect();
+    assert_eq!(client.get("/quick").status(), 200);
+    assert_eq!(client.get("/never").status(), 504);
+    assert_eq!(asked.load(Ordering::Acquire), 2);
 }
 
 #[test]
