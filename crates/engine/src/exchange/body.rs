@@ -27,6 +27,8 @@ pub(super) struct RequestBody<'b> {
     /// Bytes of the connection that belonged to the body so far.
     consumed: u64,
     limit: u64,
+    /// Whether an upstream has been sent a piece of it, and perhaps not all of that piece.
+    sending: bool,
 }
 
 /// Where a body's bytes are.
@@ -56,6 +58,7 @@ impl<'b> RequestBody<'b> {
             decoded: 0,
             consumed: 0,
             limit: if limit == 0 { u64::MAX } else { limit },
+            sending: false,
         }
     }
 
@@ -73,6 +76,13 @@ impl<'b> RequestBody<'b> {
     #[inline]
     pub(super) fn is_done(&self) -> bool {
         self.decoder.is_done()
+    }
+
+    /// Whether the upstream that it was meant for has got all of it: only then is its connection where the next request
+    /// starts.
+    #[inline]
+    pub(super) fn is_sent(&self) -> bool {
+        self.is_done() && !self.sending
     }
 
     /// Bytes of the connection that belonged to it so far.
@@ -248,7 +258,9 @@ impl<'b> RequestBody<'b> {
                 return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
             }
             timer.arm(deadline());
+            self.sending = true;
             io::write_all(upstream, &out, timer).await.map_err(|e| ProxyError::io(Side::Upstream, &e))?;
+            self.sending = false;
             if ended {
                 return Ok(());
             }
@@ -382,7 +394,29 @@ fn bad_body(error: wire::http1::BodyError) -> ProxyError {
 mod tests {
     use super::*;
     use crate::timer::Timers;
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
     use tokio::runtime::Builder;
+
+    /// A response may come while the upstream takes no more of the body.
+    #[test]
+    fn a_body_is_sent_when_its_last_byte_is() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let timers = Timers::default();
+        let timer = &timers.register().timer;
+        for (room, sent) in [(3, false), (5, true)] {
+            let mut lent = [0; 64];
+            let mut body = RequestBody::new(&mut lent, 0, BodyLength::Exact(5), 0);
+            let (mut near, _far) = tokio::io::duplex(room);
+            runtime.block_on(async {
+                let mut client = &b"hello"[..];
+                let mut sending = pin!(body.send(&mut client, &mut near, timer, || 0));
+                poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_ready())).await;
+            });
+            assert_eq!((body.is_done(), body.is_sent()), (true, sent), "where there is room for {room}");
+        }
+    }
 
     #[test]
     fn what_follows_a_body_is_left_behind_the_head() {

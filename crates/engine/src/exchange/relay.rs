@@ -213,7 +213,7 @@ async fn converse(
         Box::pin(switch(link, job, &mut connection, body.ahead())).await;
         return Ok(After::Closed);
     }
-    if delivery.upstream_reusable && body.is_done() {
+    if delivery.upstream_reusable && body.is_sent() {
         pool.put(connection, worker.clock.now_ms());
     }
     Ok(match delivery.client_keeps {
