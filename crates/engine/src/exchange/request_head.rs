@@ -186,14 +186,16 @@ fn write_fields(link: &Link<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &m
     }
 }
 
-/// Whether a `Connection` field names this one (RFC 9110 section 7.6.1).
+/// Whether a `Connection` field names this one (RFC 9110 section 7.6.1). None may take the length away by which the end
+/// of the message is found.
 pub(super) fn is_nominated(fields: &[Field], bytes: &[u8], field: &Field) -> bool {
     let name = field.name.get(bytes);
-    fields.iter().filter(|other| other.known == Known::Connection).any(|connection| {
-        connection
-            .value
-            .get(bytes)
-            .split(|byte| *byte == b',')
-            .any(|token| token.trim_ascii().eq_ignore_ascii_case(name))
-    })
+    field.known != Known::ContentLength
+        && fields.iter().filter(|other| other.known == Known::Connection).any(|connection| {
+            connection
+                .value
+                .get(bytes)
+                .split(|byte| *byte == b',')
+                .any(|token| token.trim_ascii().eq_ignore_ascii_case(name))
+        })
 }

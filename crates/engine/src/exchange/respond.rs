@@ -125,6 +125,24 @@ pub(super) fn write_relayed_head(
     out.extend_from_slice(b"\r\n");
 }
 
+/// Writes the head of an interim response: what it says of the upstream's connection is left out. `bytes` are those of
+/// `response`.
+pub(super) fn write_interim_head(response: &ResponseHead, bytes: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    // The code and the reason.
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(bytes.get(9..response.fields_start).unwrap_or_default());
+    let mut lines = Lines::new(bytes, out);
+    for field in &response.fields {
+        let nominated = response.nominates && is_nominated(&response.fields, bytes, field);
+        if !field.known.is_hop_by_hop() && !nominated {
+            lines.keep(field);
+        }
+    }
+    lines.flush();
+    out.extend_from_slice(b"\r\n");
+}
+
 /// `Server`, `Date`, and the upstream's status where it is to be shown.
 fn write_own_lines(worker: &Worker, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     worker.clock.write_lines(out);

@@ -2,7 +2,7 @@
 
 use super::download::Ends;
 use super::relay::Job;
-use super::respond::Message;
+use super::respond::{self, Message};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use plugin::Exchange;
@@ -81,14 +81,15 @@ impl Ends<'_, '_, '_> {
     async fn pass_interim(
         &mut self,
         buffer: &[u8],
-        message: &Message<'_>,
+        message: &mut Message<'_>,
         http11: bool,
     ) -> Result<(), ProxyError> {
-        if message.response.status == 100 || !http11 {
+        let Message { response, out, .. } = message;
+        if response.status == 100 || !http11 {
             return Ok(());
         }
-        let head = &buffer[..message.response.length];
-        io::write_all(self.client, head, self.timer)
+        respond::write_interim_head(response, buffer, out);
+        io::write_all(self.client, out, self.timer)
             .await
             .map_err(|error| ProxyError::io(Side::Client, &error))
     }

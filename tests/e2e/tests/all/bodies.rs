@@ -138,7 +138,8 @@ fn permission_to_send_is_given_once() {
 #[test]
 fn interim_responses_are_passed_on() {
     let upstream = Upstream::answering(|_| {
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: close, X-Own\r\n\
+          X-Own: 1\r\n\r\n\
           HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
             .to_vec()
     });
@@ -149,6 +150,11 @@ fn interim_responses_are_passed_on() {
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let hints = client.head();
         assert_eq!((hints.start.as_str(), hints.field("link")), ("HTTP/1.1 103 Early Hints", Some("</a>")));
+        assert_eq!(
+            (hints.field("connection"), hints.field("x-own")),
+            (None, None),
+            "the upstream's connection's"
+        );
         assert_eq!(client.response().text(), "ok");
     }
     // HTTP/1.0 knows no interim responses.

@@ -113,3 +113,18 @@ fn the_responses_own_fields_are_passed_on() {
     );
     assert!(answer.field("date").unwrap().ends_with(" GMT"));
 }
+
+#[test]
+fn a_connection_field_does_not_take_the_length_away() {
+    let upstream = Upstream::answering(|_| {
+        b"HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Own, Content-Length\r\nX-Own: 1\r\nContent-Length: 2\r\n\r\nok".to_vec()
+    });
+    let gateway = Gateway::start();
+    gateway.route_all(&upstream.address());
+    let mut client = gateway.connect();
+    for _ in 0..2 {
+        let answer = client.get("/");
+        let fields = (answer.field("x-own"), answer.field("content-length"));
+        assert_eq!((answer.text().as_str(), fields), ("ok", (None, Some("2"))));
+    }
+}
