@@ -291,10 +291,10 @@ async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
 
 /// Closes a connection whose peer may still be sending: what it sends is read and thrown away for a moment.
 async fn linger(worker: &Worker, stream: &mut Stream, timer: &Timer, scratch: &mut Scratch) {
-    if io::shutdown(stream).await.is_err() {
+    timer.arm(worker.clock.deadline_ms(LINGER));
+    if io::shutdown(stream, timer).await.is_err() {
         return;
     }
-    timer.arm(worker.clock.deadline_ms(LINGER));
     let mut left = LINGER_BYTES;
     while let Ok(count) = io::read(stream, &mut scratch.input, timer).await {
         left = left.saturating_sub(count);

@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -143,14 +143,63 @@ pub(crate) async fn writable(stream: &TcpStream, timer: &Timer) -> io::Result<()
 }
 
 /// Sends what is buffered and closes the sending side.
-pub(crate) async fn shutdown<W: AsyncWrite + Unpin>(stream: &mut W) -> io::Result<()> {
+///
+/// # Errors
+/// The stream's, and `TimedOut` when the deadline passes first: who doesn't read leaves no room for the last record of an
+/// encrypted connection either.
+pub(crate) async fn shutdown<W: AsyncWrite + Unpin>(stream: &mut W, timer: &Timer) -> io::Result<()> {
     poll_fn(|cx| {
-        ready!(Pin::new(&mut *stream).poll_flush(cx))?;
-        Pin::new(&mut *stream).poll_shutdown(cx)
+        let polled = match Pin::new(&mut *stream).poll_flush(cx) {
+            Poll::Ready(Ok(())) => Pin::new(&mut *stream).poll_shutdown(cx),
+            unsent => unsent,
+        };
+        if polled.is_pending() { pending(timer) } else { polled }
     })
     .await
 }
 
 fn pending<T>(timer: &Timer) -> Poll<io::Result<T>> {
     if timer.expired() { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timer::Timers;
+    use std::task::Context;
+    use tokio::runtime::Builder;
+
+    /// A stream whose other side doesn't read.
+    struct Full;
+
+    impl AsyncWrite for Full {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[test]
+    fn nothing_waits_for_a_peer_beyond_its_deadline() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let timers = Timers::default();
+        let registered = timers.register();
+        registered.timer.arm(1);
+        timers.sweep(1);
+        runtime.block_on(async {
+            let late = |result: io::Result<()>| result.map_err(|error| error.kind());
+            assert_eq!(late(shutdown(&mut Full, &registered.timer).await), Err(io::ErrorKind::TimedOut));
+            assert_eq!(
+                late(write_all(&mut Full, b"x", &registered.timer).await),
+                Err(io::ErrorKind::TimedOut)
+            );
+        });
+    }
 }

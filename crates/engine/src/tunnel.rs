@@ -59,7 +59,7 @@ async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         timer.arm(deadline());
         let (buffer, count) = io::read_lent(from, buffers, timer).await?;
         let written = match count {
-            0 => io::shutdown(to).await,
+            0 => io::shutdown(to, timer).await,
             _ => io::write_all(to, &buffer[..count], timer).await,
         };
         buffers.put_relay(buffer);
