@@ -14,7 +14,7 @@ use crate::timer::Timer;
 use crate::transport::{ReadSide, WriteSide};
 use crate::upstream::Connection;
 use crate::worker::Worker;
-use plugin::{Exchange, Keeper, ResponseSource, UpstreamResponse, Verdict, has_no_body};
+use plugin::{Exchange, Keeper, ResponseSource, UpstreamResponse, Verdict};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -183,8 +183,7 @@ impl Ends<'_, '_, '_> {
         };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
         let filters = exchange.take_body_filters(&made);
-        // A plugin may have given it a status that has no body, or taken such a status from it.
-        let reshaped = has_no_body(exchange.status) != has_no_body(response.status);
+        let reshaped = rewritten::is_reshaped(exchange, response);
         if (filters.is_some() || recorder.is_some() || reshaped) && response.status != 101 {
             let passing = rewritten::Passing { filters: filters.unwrap_or_default(), recorder };
             let delivered = Box::pin(self.deliver_passing(buffer, filled, job, passing, body_done)).await;

@@ -9,6 +9,7 @@ use crate::io;
 use plugin::{BodyFilters, Exchange, Recorder, has_no_body};
 use std::cell::Cell;
 use wire::http1::{BodyDecoder, chunk_head};
+use wire::{BodyLength, ResponseHead};
 
 /// Who meets a body on its way.
 pub(super) struct Passing {
@@ -56,8 +57,7 @@ impl Ends<'_, '_, '_> {
         };
         let head = buffer[..response.length].to_vec();
         let http11 = job.exchange.request.view.head.facts.http11;
-        let unchanged =
-            passing.filters.is_empty() && has_no_body(job.exchange.status) == has_no_body(response.status);
+        let unchanged = passing.filters.is_empty() && !is_reshaped(job.exchange, response);
         let as_it_came = unchanged.then(|| download::framing(response.body, http11));
         let may_keep = body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
         let mut output = Output {
@@ -182,6 +182,13 @@ impl Passing {
     fn wants_more(&self, exchange: &Exchange<'_>) -> bool {
         self.recorder.is_some() || (!exchange.is_bodiless() && self.filters.want_more())
     }
+}
+
+/// Whether plugins have made another answer of `response` than what its framing is for: by a status that has no body, by
+/// one that has, or by asking with HEAD for what the client gets by GET.
+pub(super) fn is_reshaped(exchange: &Exchange<'_>, response: &ResponseHead) -> bool {
+    let no_body = response.body == BodyLength::None && response.content_length != Some(0);
+    has_no_body(exchange.status) != has_no_body(response.status) || (no_body && !exchange.is_bodiless())
 }
 
 /// How a body goes to the client: framed `as_it_came`, or, where it is changed, as what is known of it allows. `length`

@@ -51,6 +51,7 @@ fn statuses_without_a_body_end_with_the_head() {
             "/empty" => "204 No Content\r\n\r\n",
             "/endless" => "200 OK\r\nContent-Length: 50000000\r\n\r\nhello",
             "/kept" => "304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+            _ if request.start.starts_with("HEAD ") => "200 OK\r\nContent-Length: 5\r\n\r\n",
             "/chunks" => "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             _ => "200 OK\r\nContent-Length: 5\r\n\r\nhello",
         };
@@ -74,6 +75,7 @@ fn statuses_without_a_body_end_with_the_head() {
             "/empty",
             (200, Some("5"), "other"),
         ),
+        (json!({ "proxy-rewrite": { "method": "HEAD" } }), "/hello", (200, Some("0"), "")),
         (abort(204, "body"), "/hello", (204, None, "")),
         (abort(304, "body"), "/hello", (304, None, "")),
         (json!({ "uri-blocker": { "block_rules": ["."], "rejected_code": 204 } }), "/hello", (204, None, "")),
