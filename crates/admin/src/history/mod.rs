@@ -56,7 +56,9 @@ pub(crate) async fn revision(admin: &Admin, revision: &str) -> Answer {
     let revision = number(revision)?;
     let record = admin.store.history(Some(revision.saturating_add(1)), 1).await?;
     let Some(record) = record.into_iter().next().filter(|record| record.revision == revision) else {
-        return Err(AdminResponse::error(404, format!("there is no revision {revision}, or no longer")));
+        // Of any key: whether what was before it is gone, or has not happened.
+        value_at(admin, "/routes/none", revision.saturating_sub(1)).await?;
+        return Err(AdminResponse::error(404, format!("there is no revision {revision}")));
     };
     let mut shown = Vec::new();
     for change in record.keys.iter().filter(|change| Kind::parse_key(&change.key).is_some()) {

@@ -4,7 +4,7 @@
 //! valid then is checked again now (`?force=true` restores it unseen). An entry with a time to live gets what was left
 //! of it then, counted from its own end; one whose end has come stays gone.
 
-use super::{gone, number, value_at};
+use super::{number, value_at};
 use crate::args::Args;
 use crate::manner::Manner;
 use crate::respond::Answer;
@@ -39,7 +39,7 @@ pub(crate) async fn rollback(
     };
     let held = Held::for_delete(admin).await;
     // Of any key: whether that revision is one to go back to.
-    admin.store.value_at("/routes/none", revision).await.map_err(gone)?;
+    value_at(admin, "/routes/none", revision).await?;
     let mut keys = changed_since(admin, revision).await?;
     if let Some(only) = only {
         // With what stands below it: a consumer's credentials come and go with it.

@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, limit, request, route, timeless, upstream};
 use serde_json::{Value, json};
+use store::Store;
 
 fn txn(operations: Value) -> Value {
     Value::Object([("operations".to_owned(), operations)].into_iter().collect())
@@ -201,6 +202,17 @@ async fn history_tells_who_changed_what() {
         assert_eq!(bench.call("GET", path, Value::Null).await.status, status, "{path}");
     }
     assert_eq!(bench.call("DELETE", "/history", Value::Null).await.status, 405);
+    bench.store.compact(3).await.unwrap();
+    for (path, status) in
+        [("/history/1", 410), ("/history/2", 410), ("/history/4", 200), ("/history/99", 404)]
+    {
+        assert_eq!(bench.call("GET", path, Value::Null).await.status, status, "{path}");
+    }
+    let kept = bench.done("GET", "/history", Value::Null).await;
+    for record in kept["list"].as_array().unwrap() {
+        let path = format!("/history/{}", record["revision"]);
+        assert_eq!(bench.call("GET", &path, Value::Null).await.status, 200, "{path} is listed");
+    }
 }
 
 #[tokio::test]
