@@ -73,16 +73,21 @@ fn syntax_problem(error: &serde_saphyr::Error) -> Problem {
     let shown = error.without_snippet().to_string();
     // The place is said in our own form in front of the message, so the parser's own is dropped.
     let message = shown.split_once(" at line ").map_or(shown.as_str(), |(message, _)| message);
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let problem = Problem::error(at, "", format!("not valid YAML: {}", message.trim()));
-    let hint = if message.contains("tab") {
-        "indent with spaces; YAML allows no tabs there"
-    } else if message.contains("duplicate") {
-        "a key may stand once in a mapping; remove one of the two"
+    let message = message.strip_prefix("error: ").unwrap_or(message).trim();
+    // The parser's words for some mistakes are advice to programmers who call it.
+    let (said, hint) = if message.starts_with("duplicate") {
+        let duplicate = message.split_once(", set ").map_or(message, |(said, _)| said);
+        (duplicate, "a key may stand once in a mapping; remove one of the two")
+    } else if message.starts_with("multiple YAML documents") {
+        ("a second document begins here", "a file holds one; remove the --- before this one, or the document")
+    } else if message.starts_with("recursive references") {
+        ("an alias within what it stands for", "write out what the alias shall stand for")
+    } else if message.contains("tab") {
+        (message, "indent with spaces; YAML allows no tabs there")
     } else {
-        "check the indentation and the quotes of this line and of the one before"
+        (message, "check the indentation and the quotes of this line and of the one before")
     };
-    problem.hint(hint)
+    Problem::error(at, "", format!("not valid YAML: {said}")).hint(hint)
 }
 
 fn position(location: &serde_saphyr::Location) -> Option<Position> {
@@ -217,14 +222,17 @@ mod tests {
         let cases = [
             ("a:\n\t- b\n", 2, "tab"),
             ("a: [1, 2\nb: 3\n", 2, ""),
-            ("a: 1\nb: 2\na: 3\n", 3, "duplicate"),
+            ("a: 1\nb: 2\na: 3\n", 3, "duplicate mapping key: a"),
+            ("a: &x\n  b: *x\n", 1, "an alias within"),
             ("a: 'open\n", 1, ""),
-            ("a: 1\n--- \nb: 2\n", 2, ""),
+            ("a: 1\n--- \nb: 2\n", 2, "a second document"),
         ];
         for (text, line, word) in cases {
             let problem = parse(text).unwrap_err();
             assert!(problem.message.contains(word), "{text:?}: {problem:?}");
-            assert!(problem.hint.is_some());
+            assert!(!["Options", "from_str", "weak"].iter().any(|word| problem.message.contains(word)));
+            let hint = problem.hint.as_deref().unwrap_or_default();
+            assert_eq!(hint.contains("tabs"), text.contains('\t'), "{problem:?}");
             assert!(!problem.message.contains(" at line "), "{problem:?}");
             let place = problem.at.unwrap_or_else(|| panic!("{text:?}: {problem:?}"));
             assert!(place.line >= line && place.line <= line + 1, "{text:?}: {problem:?}");
