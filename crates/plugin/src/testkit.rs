@@ -7,7 +7,6 @@ use crate::{
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stdx::WorkerToken;
-use wire::{RequestHead, RequestView, host_of, normalise_path};
+use wire::{RequestHead, RequestView, normalise_path};
 
 /// Everything an exchange borrows from.
 #[derive(Debug)]
@@ -126,8 +125,7 @@ impl Bench {
     pub fn exchange(&self) -> Exchange<'_> {
         let view = RequestView { head: &self.head, bytes: &self.bytes };
         let path = normalise_path(self.head.path.get(&self.bytes)).expect("a valid path");
-        let host = host_of(self.head.authority.get(&self.bytes)).unwrap_or_default().to_ascii_lowercase();
-        let mut request = Request::new(view, path, Cow::Owned(host));
+        let mut request = Request::new(view, path, view.host());
         request.body = self.body.clone().map(|body| {
             let content_type = request.header(b"content-type");
             Box::new(BodyVars::new(content_type, Some(body), BodyLimits::default()))

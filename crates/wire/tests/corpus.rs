@@ -98,7 +98,8 @@ fn judge_body(bytes: &[u8], from: usize, to: usize, cuts: &[usize], head: &Reque
     let normal = normalise_path(head.path.get(bytes));
     let view = RequestView { head, bytes };
     assert_eq!(view.normal_path(), normal, "what the parser knows of the path");
-    let host = host_of(head.authority.get(bytes)).map(<[u8]>::to_ascii_lowercase);
+    let bare = |host: &[u8]| host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase();
+    let host = host_of(head.authority.get(bytes)).map(bare);
     assert_eq!(Some(&*view.host()), host.as_deref(), "what the parser knows of the host");
     let Some(normal) = normal else { return Verdict::Refused(400) };
     match decode(bytes, from, to, cuts, head.facts.body) {

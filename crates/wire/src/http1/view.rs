@@ -22,11 +22,12 @@ impl<'b> RequestView<'b> {
         if self.head.facts.plain_target { Some(Cow::Borrowed(path)) } else { normalise_path(path) }
     }
 
-    /// The host in lower case.
+    /// The host in lower case, without the dot at the end of a name that is fully qualified: nginx's `$host`.
     #[inline]
     #[must_use]
     pub fn host(&self) -> Cow<'b, [u8]> {
         let host = self.head.host.get(self.bytes);
+        let host = host.strip_suffix(b".").unwrap_or(host);
         if self.head.facts.plain_host || !host.iter().any(u8::is_ascii_uppercase) {
             Cow::Borrowed(host)
         } else {
@@ -56,5 +57,28 @@ impl<'b> RequestView<'b> {
     #[must_use]
     pub fn known(&self, known: Known) -> Option<&'b [u8]> {
         self.head.fields.iter().find(|field| field.known == known).map(|field| field.value.get(self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_form() {
+        for (authority, expected) in [
+            ("a.com", "a.com"),
+            ("A.com:80", "a.com"),
+            ("a.com.", "a.com"),
+            ("A.COM.:80", "a.com"),
+            ("a.com..", "a.com."),
+            ("[::1]:80", "[::1]"),
+        ] {
+            let bytes = format!("GET / HTTP/1.1\r\nHost: {authority}\r\n\r\n").into_bytes();
+            let mut head = RequestHead::default();
+            assert_eq!(head.parse(&bytes), Ok(true), "{authority}");
+            let view = RequestView { head: &head, bytes: &bytes };
+            assert_eq!(view.host().escape_ascii().to_string(), expected);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use stdx::WorkerToken;
-use wire::{RequestHead, RequestView, host_of};
+use wire::{RequestHead, RequestView};
 
 /// The question, as the client puts it.
 #[derive(Debug, Deserialize)]
@@ -115,8 +115,7 @@ impl Probe {
     /// When all places for workers are taken.
     pub(super) fn exchange<'e>(&'e self, snapshot: &'e Snapshot) -> Result<Exchange<'e>, String> {
         let view = RequestView { head: &self.head, bytes: &self.bytes };
-        let host = host_of(self.head.authority.get(&self.bytes)).unwrap_or_default().to_ascii_lowercase();
-        let mut request = Request::new(view, Cow::Borrowed(&self.path), Cow::Owned(host));
+        let mut request = Request::new(view, Cow::Borrowed(&self.path), view.host());
         self.route_path.iter().for_each(|path| request.set_route_path(path.clone()));
         let body = BodyVars::new(request.header(b"content-type"), self.body.clone(), self.setting.body);
         request.body = Some(Box::new(body));
