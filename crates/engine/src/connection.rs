@@ -99,16 +99,9 @@ pub(crate) fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) -> i
         let mut number = 0;
         let mut kept = None::<Box<Scratch>>;
         loop {
-            let mut scratch = match kept.take() {
-                Some(scratch) if scratch.filled > 0 => scratch,
-                spare => {
-                    let limits = &terms.config.client;
-                    match first_bytes(&worker, limits, &mut stream, timer, spare, number == 0).await {
-                        Some(scratch) => scratch,
-                        None => return,
-                    }
-                }
-            };
+            let limits = &terms.config.client;
+            let begun = first_bytes(&worker, limits, &mut stream, timer, kept.take(), number == 0).await;
+            let Some(mut scratch) = begun else { return };
             if !worker.runs(&terms.config) {
                 terms = Terms::new(&worker, &client);
             }
@@ -212,8 +205,8 @@ pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<Box<N
     Some(Box::new(Named { client, forwarded }))
 }
 
-/// Waits for the first bytes of a request; a buffer is held only once there are some: `spare`, if they have come already.
-/// `None` when the connection is over.
+/// Waits for the first bytes of a request, unless they came with the last one and are in `spare`. A buffer is held only
+/// once there are some. `None` when the connection is over.
 async fn first_bytes(
     worker: &Worker,
     limits: &ClientLimits,
@@ -222,6 +215,9 @@ async fn first_bytes(
     mut spare: Option<Box<Scratch>>,
     fresh: bool,
 ) -> Option<Box<Scratch>> {
+    if let Some(begun) = spare.take_if(|spare| spare.filled > 0) {
+        return Some(begun);
+    }
     // A new connection gets the time that a head may take; a used one the time it may idle.
     let patience = if fresh { limits.header_timeout } else { limits.keepalive_timeout };
     timer.arm(worker.clock.deadline_ms(patience));

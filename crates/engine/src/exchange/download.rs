@@ -206,8 +206,7 @@ impl Ends<'_, '_, '_> {
             client_keeps,
             message.out,
         );
-        let start = response.length;
-        let (body, reusable) = (response.body, response.keep_alive && !unasked);
+        let (start, body, reusable) = (response.length, response.body, response.keep_alive && !unasked);
         let mut flow =
             BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, read_timeout: timeouts.read };
         let head_len = message.out.len() as u64;
