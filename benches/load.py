@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 
-CLIENT_CPU = 1
+import peers
+
+CLIENT_CPU = peers.OTHER_CPU
 MILLISECONDS = {'us': 1e-3, 'ms': 1, 's': 1e3, 'm': 6e4}
 # A twin that answers nothing for so long will not answer at all.
 ANSWER_SECONDS_MAX = 60

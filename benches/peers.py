@@ -28,7 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 GATEWAYS = ['nginx', 'haproxy', 'relay', 'tidegate']
 PORTS = {'upstream': 1980, 'nginx': 8081, 'haproxy': 8082, 'relay': 8084, 'tidegate': 9080, 'admin': 9180,
          'metrics': 9091}
-GATEWAY_CPU, OTHER_CPU = 0, 1
+# Where there is one processor, they share it.
+GATEWAY_CPU, OTHER_CPU = 0, min(1, os.cpu_count() - 1)
 # Above all default ports, below the ephemeral ones (32768).
 TWIN_PORTS_UP = 10_000
 # A release binary listens within 0.1 s; under valgrind it takes seconds, and a store with 100,000 routes adds to it.
@@ -203,10 +204,11 @@ def wait_until(condition, seconds_max):
 
 
 def built_relay():
-    """The relay's binary, built if need be."""
+    """The relay's binary, built if need be; where there is no cargo, as it was built elsewhere."""
     target = pathlib.Path(os.environ.get('CARGO_TARGET_DIR', HERE.parent / 'target')) / 'relay'
-    subprocess.run(['cargo', 'build', '--quiet', '--release', '--locked', '--manifest-path',
-                    str(HERE / 'relay/Cargo.toml'), '--target-dir', str(target)], check=True)
+    if shutil.which('cargo'):
+        subprocess.run(['cargo', 'build', '--quiet', '--release', '--locked', '--manifest-path',
+                        str(HERE / 'relay/Cargo.toml'), '--target-dir', str(target)], check=True)
     return str(target / 'release/relay')
 
 

@@ -2,7 +2,7 @@
 """Gateways side by side: what a proxied keep-alive request costs each, and as a ratio to nginx and the relay.
 
     benches/sidebyside.py DIR [--path /hello,/k1,/k64] [--conns 1,16,128] [--scenario none|two-plugins]
-                              [--rounds 6] [--seconds 2] [--only NAMES] [--no-callgrind]
+                              [--rounds 6] [--seconds 2] [--only NAMES] [--no-callgrind] [--emulated]
 
 DIR is where `peers.py` has started the gateways. wrk runs against one after the other, forth and back (A B C, C B A);
 ratios are taken within a round, so that what the machine does meanwhile hits both sides, and the median is shown with
@@ -10,7 +10,8 @@ the quartiles. Prints Markdown.
 
 User instructions come from the processor where it counts them, and otherwise from the twins under callgrind, which are
 sent an exact number of requests three times; the spread of the three is shown. Kernel instructions and cycles need the
-processor's counters; without them, time on the CPU stands in for cycles.
+processor's counters; without them, time on the CPU stands in for cycles. Under `emulated.py` that time is the number of
+instructions.
 """
 import argparse
 import dataclasses
@@ -111,10 +112,12 @@ def callgrind_columns(twin, path, conns):
     return [f'{median(found):,.0f} (±{spread / 2:.1f} %)', 'not countable']
 
 
-def column_heads(references, with_perf):
+def column_heads(references, with_perf, emulated):
     def against(quantity):
         return [f'{quantity} / {name}' for name in references]
 
+    if emulated:
+        return ['gateway', 'user + kernel instr', *against('instr'), 'bad']
     counted = ['user instr (callgrind)', 'kernel instr']
     if with_perf:
         counted = ['user instr', 'kernel instr', *against('instr'), *against('cycles')]
@@ -124,13 +127,15 @@ def column_heads(references, with_perf):
 def print_table(gateways, twins, path, conns, options, with_perf):
     samples = rounds(gateways, path, conns, options, with_perf)
     references = {name: samples[name] for name in REFERENCES if name in samples}
-    heads = column_heads(references, with_perf)
+    heads = column_heads(references, with_perf, options.emulated)
     print(f'\n`{path}`, {conns} connections, scenario {options.scenario}, {options.rounds} rounds of '
           f'{options.seconds} s\n\n| ' + ' | '.join(heads) + ' |\n|' + '---|' * len(heads))
     for peer in gateways:
         own = samples[peer.name]
-        row = [peer.name, f'{median(s.run.per_second for s in own):,.0f}', f'{median(s.run.p99_ms for s in own):.2f}']
-        row += perf_columns(own, references) if with_perf else callgrind_columns(twins.get(peer.name), path, conns)
+        row = [peer.name]
+        if not options.emulated:
+            row += [f'{median(s.run.per_second for s in own):,.0f}', f'{median(s.run.p99_ms for s in own):.2f}']
+            row += perf_columns(own, references) if with_perf else callgrind_columns(twins.get(peer.name), path, conns)
         row += [f'{median(s.cpu_ns for s in own):,.0f}', *ratios(own, references, lambda s: s.cpu_ns)]
         row += [str(sum(s.run.bad for s in own))]
         print('| ' + ' | '.join(row) + ' |', flush=True)
@@ -146,6 +151,7 @@ def main():
     parser.add_argument('--seconds', type=int, default=2)
     parser.add_argument('--only', help='names of gateways, with commas; default: all')
     parser.add_argument('--no-callgrind', action='store_true', help='leave the twins alone')
+    parser.add_argument('--emulated', action='store_true', help='the clock counts instructions')
     options = parser.parse_args()
     started = peers.load(options.dir)
     # This client belongs beside wrk, away from the gateways.
@@ -160,8 +166,11 @@ def main():
         if peer.admin_port and peer.name in wanted:
             admin_api.put_scenario(peer, options.scenario, node.port)
     with_perf = counting.PerfCounters.are_available()
-    print('Counted by ' + ("the processor (perf)." if with_perf else 'callgrind and the scheduler: this machine counts '
-          'neither kernel instructions nor cycles, and time on the CPU stands in for cycles.'))
+    if options.emulated:
+        print('Counted by an emulated processor.')
+    else:
+        print('Counted by ' + ("the processor (perf)." if with_perf else 'callgrind and the scheduler: this machine '
+              'counts neither kernel instructions nor cycles, and time on the CPU stands in for cycles.'))
     for path in options.path.split(','):
         for conns in map(int, options.conns.split(',')):
             print_table(gateways, twins, path, conns, options, with_perf)

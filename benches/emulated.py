@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Gateways side by side on an emulated processor, which tells what none of the counters of a virtual machine may tell:
+the instructions of user space and kernel together.
+
+    benches/emulated.py DIR [--tidegate BINARY] [--kernel VMLINUZ] [OPTION OF sidebyside.py ...]
+
+QEMU emulates one x86-64 processor whose clock advances by a nanosecond for each instruction (`-icount shift=0`). In
+there `peers.py` and `sidebyside.py` run as they do elsewhere; what the scheduler calls nanoseconds on the CPU are
+instructions. Gateway, node and wrk share the processor, the seconds of wrk are of 1,000,000,000 instructions, and rates
+and latencies mean nothing. There are no caches and nothing is predicted, so that cycles can't be had this way.
+
+DIR takes the guest's files. The kernel is Debian's for clouds, fetched by apt-get where none is named. Needs
+qemu-system-x86 and busybox-static beside what `peers.py` needs.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import peers
+
+HERE = pathlib.Path(__file__).resolve().parent
+KERNEL = 'linux-image-cloud-amd64'
+PROGRAMS = ['busybox', 'python3', 'taskset', 'nginx', 'haproxy', 'wrk']
+# The emulation is fifty times slower than the processor it runs on.
+GUEST_SECONDS_MAX = 3600
+INIT = """#!/bin/busybox sh
+busybox mount -t proc proc /proc
+busybox mount -t sysfs sys /sys
+busybox mount -t devtmpfs dev /dev
+busybox mount -t tmpfs tmp /tmp
+busybox ifconfig lo up
+ulimit -n 20000
+export PATH=/bin:/usr/bin CARGO_TARGET_DIR=/target
+/benches/peers.py /tmp/run && /benches/sidebyside.py /tmp/run --emulated {options}
+busybox reboot -f
+"""
+
+
+def kernel_of_debian(folder):
+    """The kernel's image, from the package that `KERNEL` stands for."""
+    depends = subprocess.run(['apt-cache', 'depends', KERNEL], capture_output=True, text=True, check=True).stdout
+    package = re.search(r'Depends: (linux-image-\S+)', depends).group(1)
+    subprocess.run(['apt-get', 'download', package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(['dpkg-deb', '-x', next(folder.glob(package + '_*.deb')), folder / 'kernel'], check=True)
+    return next((folder / 'kernel/boot').glob('vmlinuz-*'))
+
+
+class Guest:
+    """The guest's files, in a folder."""
+
+    def __init__(self, root):
+        shutil.rmtree(root, ignore_errors=True)
+        self.root = root
+        for folder in ['proc', 'sys', 'dev', 'tmp', 'etc', 'var/log/nginx', 'var/lib/nginx']:
+            (root / folder).mkdir(parents=True)
+        (root / 'etc/passwd').write_text('root:x:0:0::/:\nnobody:x:65534:65534::/:\n')
+        (root / 'etc/group').write_text('root:x:0:\nnogroup:x:65534:\n')
+
+    def program(self, source, place):
+        self.file(source, place)
+        self.libraries_of(source)
+
+    def python(self):
+        library = pathlib.Path(sysconfig.get_path('stdlib'))
+        unwanted = shutil.ignore_patterns('test', 'tests', '__pycache__', 'idlelib', '*-packages', 'config-*')
+        shutil.copytree(library, self.root / str(library).lstrip('/'), ignore=unwanted)
+        for module in (library / 'lib-dynload').glob('*.so'):
+            self.libraries_of(module)
+
+    def libraries_of(self, source):
+        loads = subprocess.run(['ldd', source], capture_output=True, text=True).stdout
+        for library in re.findall(r'(/\S+) \(0x', loads):
+            self.file(library, library)
+
+    def file(self, source, place):
+        place = self.root / place.lstrip('/')
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, place)
+
+    def archive(self, path):
+        """Writes all of it to `path`, as the kernel unpacks it at its start."""
+        names = subprocess.run(['find', '.'], cwd=self.root, capture_output=True, check=True).stdout
+        with open(path, 'wb') as output:
+            subprocess.run(['busybox', 'cpio', '-o', '-H', 'newc'], cwd=self.root, input=names, stdout=output,
+                           stderr=subprocess.DEVNULL, check=True)
+
+
+def guest(folder, tidegate, options):
+    """The archive of a guest that runs the comparison and ends."""
+    files = Guest(folder / 'root')
+    for name in PROGRAMS:
+        path = shutil.which(name, path=os.environ['PATH'] + ':/usr/sbin')
+        if not path:
+            sys.exit(f'{name} is not installed')
+        files.program(path, '/bin/' + name)
+    files.python()
+    files.file('/usr/bin/env', '/usr/bin/env')
+    files.program(peers.built_relay(), '/target/relay/release/relay')
+    files.program(tidegate, '/target/release/tidegate')
+    subprocess.run(['strip', '--strip-debug', files.root / 'target/release/tidegate'], check=True)
+    shutil.copytree(HERE, files.root / 'benches', ignore=shutil.ignore_patterns('__pycache__', 'target'))
+    init = files.root / 'init'
+    init.write_text(INIT.format(options=shlex.join(options)))
+    init.chmod(0o755)
+    archive = folder / 'guest.cpio'
+    files.archive(archive)
+    return archive
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('dir', type=pathlib.Path)
+    parser.add_argument('--tidegate', metavar='BINARY')
+    parser.add_argument('--kernel', metavar='VMLINUZ')
+    arguments, options = parser.parse_known_args()
+    folder = arguments.dir.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    kernel = arguments.kernel or kernel_of_debian(folder)
+    archive = guest(folder, arguments.tidegate or peers.built_tidegate(), options)
+    command = ['qemu-system-x86_64', '-accel', 'tcg', '-icount', 'shift=0,sleep=off', '-cpu', 'max', '-smp', '1', '-m', '3G',
+               '-kernel', kernel, '-initrd', archive, '-append', 'console=ttyS0 quiet panic=-1 tsc=reliable',
+               '-nographic', '-no-reboot', '-nic', 'none']
+    subprocess.run(command, stdin=subprocess.DEVNULL, timeout=GUEST_SECONDS_MAX, check=True)
+
+
+if __name__ == '__main__':
+    main()
