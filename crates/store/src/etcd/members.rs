@@ -60,7 +60,7 @@ impl Members {
         repeat: Repeat,
     ) -> Result<A, Failure> {
         let deadline = Instant::now() + self.config.timeout;
-        let mut failures = 0;
+        let (mut failures, mut last) = (0, None);
         let mut authenticated_again = false;
         loop {
             let failure = match timeout_at(deadline, self.ready()).await {
@@ -83,8 +83,12 @@ impl Members {
                     self.leave(&channel).await;
                     failure
                 }
-                Ok(Err(failure)) => failure,
-                Err(_) => return Err(Failure::Unsent("no member in time".to_owned())),
+                Ok(Err(failure)) if failure.is_passing() => failure,
+                // All members keep the same accounts.
+                Ok(Err(failure)) => return Err(failure),
+                Err(_) => {
+                    return Err(last.unwrap_or_else(|| Failure::Unsent("no member in time".to_owned())));
+                }
             };
             failures += 1;
             let again = repeat == Repeat::Freely || failure.is_undone();
@@ -93,6 +97,7 @@ impl Members {
             if !again || nobody || Instant::now() + RETRY_PAUSE >= deadline {
                 return Err(failure);
             }
+            last = Some(failure);
             if failures >= self.config.endpoints.len() {
                 sleep(RETRY_PAUSE).await;
             }

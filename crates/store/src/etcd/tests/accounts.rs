@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{Server, config, store};
 use crate::etcd::EtcdTls;
@@ -40,9 +41,11 @@ async fn an_account_confined_to_apisixs_keys_is_enough() {
     etcd.put("/routes/1", b"{}".as_slice().into(), Some("ada")).await.unwrap();
     assert_eq!(etcd.list("").await.unwrap().entries.len(), 1);
     assert_eq!(etcd.history(None, 10).await.unwrap().len(), 1, "the key as it stands");
-    let wrong = Etcd::new(EtcdConfig { user: user("gw", "no"), ..base });
+    let wrong = Etcd::new(EtcdConfig { user: user("gw", "no"), ..base.clone() });
+    let begin = Instant::now();
     let refused = wrong.list("").await.unwrap_err().to_string();
     assert!(refused.contains("authentication failed"), "{refused}");
+    assert!(begin.elapsed() < base.timeout, "a wrong password is not tried again and again");
     let nobody = store(&[server.endpoint()], "/apisix");
     assert!(matches!(nobody.list("").await, Err(StoreError::Unavailable(_))));
 }
