@@ -17,7 +17,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Asks for `path` until it is stopped, and at least [`REQUESTS_MIN`] times.
+    /// Asks for `path` until it is stopped, and at least ten times.
     pub fn start(port: u16, path: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
