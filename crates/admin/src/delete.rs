@@ -11,7 +11,7 @@ pub(crate) async fn delete(admin: &Admin, call: &Call<'_>) -> Answer {
     let target = call.target;
     let key = target.key()?;
     let id = target.id.unwrap_or_default();
-    let held = Held::for_delete(admin).await;
+    let held = Held::alone(admin).await;
     if call.args.get("force") != Some("true") {
         references::check_unused(admin, target.kind, id).await?;
     }

@@ -36,7 +36,7 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
     for attempt in 0..ATTEMPTS {
         let held = match attempt {
             0 => Held::for_write(admin, target.kind).await,
-            _ => Held::for_delete(admin).await,
+            _ => Held::alone(admin).await,
         };
         if target.kind == Kind::GraphqlCost {
             if body.get("service_id").is_some() {

@@ -104,8 +104,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// For deleting one.
-    pub(crate) async fn for_delete(admin: &'a Admin) -> Self {
+    /// For what looks at references among all the resources, as deleting does.
+    pub(crate) async fn alone(admin: &'a Admin) -> Self {
         Self::Alone { _guard: admin.references.write().await }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn rollback(
                 .ok_or_else(|| AdminResponse::error(400, format!("{key} is no resource's key")))?,
         ),
     };
-    let held = Held::for_delete(admin).await;
+    let held = Held::alone(admin).await;
     // Of any key: whether that revision is one to go back to.
     value_at(admin, "/routes/none", revision).await?;
     let mut keys = changed_since(admin, revision).await?;

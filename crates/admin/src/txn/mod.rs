@@ -70,7 +70,7 @@ pub(crate) async fn run(admin: &Admin, request: &AdminRequest, args: &Args, acto
     let mut faults = Faults::default();
     let asked = operation::read(admin, request, &mut faults)?;
     // Alone: no two large ones are in memory at once, and nobody refers to what this one deletes.
-    let held = Held::for_delete(admin).await;
+    let held = Held::alone(admin).await;
     let mut stage = Stage::over(admin, Manner::of(request, args), flag("skip_unchanged"));
     stage.require(&asked.preconditions).await?;
     for (at, operation) in asked.operations.into_iter().enumerate() {

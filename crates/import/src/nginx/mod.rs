@@ -4,7 +4,6 @@
 //! `config.yaml`, routes with what they lead to, and certificates.
 
 mod access;
-mod include;
 mod location;
 mod main_block;
 mod proxy;

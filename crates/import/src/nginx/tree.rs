@@ -1,6 +1,6 @@
 //! nginx's configuration language: directives, blocks, quotes, comments, includes.
 
-use super::include;
+use glob::{MatchOptions, Pattern, glob_with};
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,10 @@ const INCLUDES_MAX: usize = 16;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// A hidden file has to be asked for as one.
+const LIKE_A_SHELL: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// How deep blocks may be nested.
 const DEPTH_MAX: usize = 32;
@@ -184,15 +188,23 @@ impl Reader {
     /// What an `include` brings. A pattern that matches nothing brings nothing; a file that is missing is a mistake,
     /// unless it is the table of types, which is built in.
     fn include(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
-        let pattern = self.folder.join(directive.arg(0));
-        if !include::is_pattern(directive.arg(0)) {
-            if pattern.ends_with("mime.types") && !pattern.exists() {
+        let name = directive.arg(0);
+        // As in nginx, what has one of these is a pattern.
+        if !name.contains(['*', '?', '[']) {
+            let path = self.folder.join(name);
+            if path.ends_with("mime.types") && !path.exists() {
                 return Ok(Vec::new());
             }
-            return self.file(&pattern, &directive.place, depth);
+            return self.file(&path, &directive.place, depth);
         }
+        // The folder's own name is no pattern, whatever is in it.
+        let pattern = Path::new(&Pattern::escape(&self.folder.to_string_lossy())).join(name);
+        let files = glob_with(&pattern.to_string_lossy(), LIKE_A_SHELL).map_err(|error| {
+            directive.place.error(format!("`{name}` is no pattern of files: {}", error.msg))
+        })?;
         let mut all = Vec::new();
-        for file in include::matching(&pattern) {
+        // Folders that can't be read have no files.
+        for file in files.flatten() {
             all.extend(self.file(&file, &directive.place, depth)?);
         }
         Ok(all)
@@ -377,6 +389,13 @@ mod tests {
         let names: Vec<_> =
             read(&folder.path().join("nginx.conf")).unwrap().into_iter().map(|d| d.name).collect();
         assert_eq!(names, ["include", "include", "a", "b", "include"]);
+        fs::write(folder.path().join("nginx.conf"), "include */[a].conf;").unwrap();
+        let names: Vec<_> =
+            read(&folder.path().join("nginx.conf")).unwrap().into_iter().map(|d| d.name).collect();
+        assert_eq!(names, ["include", "a"], "each part may be a pattern");
+        fs::write(folder.path().join("nginx.conf"), "\n  include [a.conf;").unwrap();
+        let error = read(&folder.path().join("nginx.conf")).unwrap_err();
+        assert_eq!((error.line, error.column), (2, 3));
         fs::write(folder.path().join("loop.conf"), "include loop.conf;").unwrap();
         assert!(read(&folder.path().join("loop.conf")).unwrap_err().message.contains("itself"));
     }
