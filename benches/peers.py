@@ -10,6 +10,7 @@ has a twin under valgrind, 10000 ports higher, whose instructions can be counted
 be reached. Needs nginx and haproxy, and valgrind for the twins; the relay is built from `benches/relay`.
 """
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -62,7 +63,8 @@ class Peer:
         for sign in (signal.SIGTERM, signal.SIGKILL):
             if not self.is_running():
                 return
-            os.kill(self.pid, sign)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sign)
             wait_until(lambda: not self.is_running(), STOP_SECONDS_MAX)
 
 

@@ -3,6 +3,7 @@
 
 mod handshake;
 mod http2;
+mod plain;
 mod tls;
 
 pub(crate) use handshake::{accept, connect};
@@ -67,7 +68,7 @@ impl Stream {
     #[inline]
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => send_now(stream, bytes),
+            Self::Plain(stream) => plain::send_now(stream, bytes),
             Self::Tls(_) | Self::Http2(_) | Self::Nowhere => Ok(0),
         }
     }
@@ -123,7 +124,7 @@ impl WriteSide<'_> {
     #[inline]
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(half) => send_now(half.as_ref(), bytes),
+            Self::Plain(half) => plain::send_now(half.as_ref(), bytes),
             Self::Tls(_) | Self::Http2(_) | Self::Nowhere => Ok(0),
         }
     }
@@ -141,19 +142,11 @@ impl WriteSide<'_> {
     }
 }
 
-#[inline]
-fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    match stream.try_write(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        result => result,
-    }
-}
-
 impl AsyncRead for Stream {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Plain(stream) => plain::poll_recv(stream, cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
             Self::Http2(stream) => stream.poll_read(cx, into),
             Self::Nowhere => Poll::Pending,
@@ -165,7 +158,7 @@ impl AsyncRead for ReadSide<'_> {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(half) => Pin::new(half).poll_read(cx, into),
+            Self::Plain(half) => plain::poll_recv(half.as_ref(), cx, into),
             Self::Tls(stream) => stream.poll_read(cx, into),
             Self::Http2(stream) => stream.poll_read(cx, into),
             Self::Nowhere => Poll::Pending,

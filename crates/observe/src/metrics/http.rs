@@ -165,11 +165,10 @@ impl HttpMetrics {
         sample: &HttpSample,
     ) {
         self.near.with(worker, |near| {
-            if !near.last().is_some_and(|entry| entry.is(labels, disabled)) {
+            if !near.last().is_some_and(|entry| entry.is_of(labels, disabled)) {
                 self.find(worker, labels, disabled, near);
             }
             let Some(entry) = near.last() else { return };
-            entry.origin = Origin::of(labels);
             if sample.upstream_us.is_some() && entry.upstream.is_none() {
                 entry.upstream = Some(self.histogram(worker, "upstream", labels, disabled));
             }
@@ -180,10 +179,15 @@ impl HttpMetrics {
     /// Makes the label set's place the last one used, its cells asked from the families if it has none.
     #[inline(never)]
     fn find(&self, worker: &WorkerToken, labels: &HttpLabels<'_>, disabled: DisabledLabels, near: &mut Near) {
-        let hash = labels.hash(self.seed);
-        near.last = near.place_of(hash);
-        if !near.last().is_some_and(|entry| entry.is(labels, disabled)) {
-            near.put(self.cells(worker, hash, labels, disabled));
+        if !near.last().is_some_and(|entry| entry.equals(labels, disabled)) {
+            let hash = labels.hash(self.seed);
+            near.last = near.place_of(hash);
+            if !near.last().is_some_and(|entry| entry.equals(labels, disabled)) {
+                near.put(self.cells(worker, hash, labels, disabled));
+            }
+        }
+        if let Some(entry) = near.last() {
+            entry.origin = Origin::of(labels);
         }
     }
 
@@ -293,23 +297,25 @@ impl HttpLabels<'_> {
 }
 
 impl Entry {
+    /// Whether these are its labels, by where they come from; false where that doesn't tell.
     #[inline]
-    fn is(&self, labels: &HttpLabels<'_>, disabled: DisabledLabels) -> bool {
-        let known = self.origin == Origin::of(labels) && labels.source_serial != 0;
-        if known {
-            return self.code == labels.code
-                && std::ptr::eq(self.response_source, labels.response_source)
-                && self.disabled == disabled
-                && same(&self.node, labels.node)
-                && same(&self.consumer, labels.consumer);
-        }
+    fn is_of(&self, labels: &HttpLabels<'_>, disabled: DisabledLabels) -> bool {
+        self.origin == Origin::of(labels)
+            && labels.source_serial != 0
+            && self.code == labels.code
+            && std::ptr::eq(self.response_source, labels.response_source)
+            && self.disabled == disabled
+            && same(&self.node, labels.node)
+            && same(&self.consumer, labels.consumer)
+    }
+
+    fn equals(&self, labels: &HttpLabels<'_>, disabled: DisabledLabels) -> bool {
         self.code == labels.code
             && self.disabled == disabled
             && same(&self.route, labels.route)
             && same(&self.node, labels.node)
             && same(&self.matched_uri, labels.matched_uri)
-            && (std::ptr::eq(self.response_source, labels.response_source)
-                || self.response_source == labels.response_source)
+            && self.response_source == labels.response_source
             && same(&self.service, labels.service)
             && same(&self.consumer, labels.consumer)
             && same(&self.matched_host, labels.matched_host)
