@@ -7,7 +7,9 @@
 #![expect(clippy::print_stdout, reason = "a chore's result is what it prints")]
 #![expect(clippy::print_stderr, reason = "and its complaints go to stderr")]
 
+mod cargo;
 mod ci;
+mod pgo;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +28,11 @@ const CHORES: &[Chore] = &[
         name: "ci",
         about: "everything CI runs: packages, format, lints, tidy, build, tests, docs",
         run: ci::run,
+    },
+    Chore {
+        name: "pgo",
+        about: "the release binary, optimised for the paths that training traffic takes",
+        run: pgo::run,
     },
     Chore { name: "tidy", about: "the rules of the house that no compiler checks", run: tidy::run },
 ];

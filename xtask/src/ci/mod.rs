@@ -8,11 +8,12 @@ mod machine;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::cargo::{self, judge};
 use crate::tidy;
 
 /// One step of the run.
@@ -23,7 +24,7 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "machine", run: |_| machine::ensure() },
-    Step { name: "format", run: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
+    Step { name: "format", run: |root| cargo::run(root, &["fmt", "--all", "--check"], &[]) },
     Step { name: "tidy", run: tidy::run },
     Step { name: "lints", run: lints },
     // `cargo test` alone builds a binary only for the tests of its own package; the end-to-end tests start
@@ -31,7 +32,7 @@ const STEPS: &[Step] = &[
     // them, would be built a second time.
     Step {
         name: "build",
-        run: |root| cargo(root, &["build", "--workspace", "--all-targets", "--locked"], &[]),
+        run: |root| cargo::run(root, &["build", "--workspace", "--all-targets", "--locked"], &[]),
     },
     Step { name: "test", run: test },
     Step { name: "docs", run: docs },
@@ -77,16 +78,16 @@ fn summarise(done: &[(&str, Duration)]) {
 }
 
 fn lints(root: &Path) -> anyhow::Result<()> {
-    cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+    cargo::run(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
 }
 
 fn docs(root: &Path) -> anyhow::Result<()> {
-    cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
+    cargo::run(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
 /// Runs the tests, shows their output as it comes and adds up cargo's result lines.
 fn test(root: &Path) -> anyhow::Result<()> {
-    let mut child = command(root, &["test", "--workspace", "--locked"], &[])
+    let mut child = cargo::command(root, &["test", "--workspace", "--locked"], &[])
         .stdout(Stdio::piped())
         .spawn()
         .context("cargo test could not be started")?;
@@ -131,29 +132,6 @@ impl Totals {
             }
         }
     }
-}
-
-fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    println!("cargo {}", arguments.join(" "));
-    let status = command(root, arguments, environment)
-        .status()
-        .with_context(|| format!("cargo {} could not be started", arguments.join(" ")))?;
-    judge(arguments.first().unwrap_or(&""), status)
-}
-
-fn command(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
-    // The cargo that runs us: a second toolchain on the PATH would build everything twice.
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().copied()).current_dir(root);
-    command
-}
-
-fn judge(what: &str, status: ExitStatus) -> anyhow::Result<()> {
-    if !status.success() {
-        bail!("cargo {what}: {status}");
-    }
-    Ok(())
 }
 
 #[cfg(test)]
