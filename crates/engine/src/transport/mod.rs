@@ -3,13 +3,13 @@
 
 mod handshake;
 mod http2;
-mod plain;
 mod tls;
 
 pub(crate) use handshake::{accept, connect};
 pub(crate) use http2::{Http2Stream, Streams};
 pub(crate) use tls::TlsStream;
 
+use crate::sys::plain;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,11 +1,12 @@
 //! An encrypted connection: rustls between the socket and whoever reads and writes.
 
+use crate::sys::plain;
 use std::cell::RefCell;
 use std::io::{self, IoSlice, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tls::rustls::{Connection, ProtocolVersion};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// An encrypted connection. Both directions share the session, so each call borrows it for its own length.
@@ -191,7 +192,7 @@ struct Wire<'w, 'c> {
 impl Read for Wire<'_, '_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(into);
-        match Pin::new(&mut *self.socket).poll_read(self.cx, &mut buffer) {
+        match plain::poll_recv(self.socket, self.cx, &mut buffer) {
             Poll::Ready(result) => result.map(|()| buffer.filled().len()),
             Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
         }

@@ -12,19 +12,25 @@ use tokio::net::TcpStream;
 /// # Errors
 /// The socket's.
 #[inline]
-pub(super) fn poll_recv(
+#[allow(
+    unsafe_code,
+    reason = "tokio asks for this promise about memory that nothing has been written to yet"
+)]
+pub(crate) fn poll_recv(
     stream: &TcpStream,
     cx: &mut Context<'_>,
     into: &mut ReadBuf<'_>,
 ) -> Poll<io::Result<()>> {
-    let room = into.initialize_unfilled();
     let count = loop {
         ready!(stream.poll_read_ready(cx))?;
+        // SAFETY: nothing is made uninitialised: `recv` only writes.
+        let room = unsafe { into.unfilled_mut() };
         let mut count = 0;
         let received = stream.try_io(Interest::READABLE, || {
-            (count, _) = net::recv(stream, &mut *room, RecvFlags::empty())?;
+            let ((filled, left), _) = net::recv(stream, &mut *room, RecvFlags::empty())?;
+            count = filled.len();
             // Room that is left means that the socket is empty now. Saying so spares a call that would find it out.
-            if 0 < count && count < room.len() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            if 0 < count && !left.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match received {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
@@ -32,6 +38,8 @@ pub(super) fn poll_recv(
             _ => break count,
         }
     };
+    // SAFETY: so many bytes at the beginning of the room were written.
+    unsafe { into.assume_init(count) };
     into.advance(count);
     Poll::Ready(Ok(()))
 }
@@ -41,7 +49,7 @@ pub(super) fn poll_recv(
 /// # Errors
 /// The socket's.
 #[inline]
-pub(super) fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let send = || Ok(net::send(stream, bytes, SendFlags::NOSIGNAL)?);
     match stream.try_io(Interest::WRITABLE, send) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
