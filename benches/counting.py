@@ -2,6 +2,7 @@
 
 - `PerfCounters`: instructions (user and kernel apart) and cycles, where the processor's counters can be reached.
 - `Callgrind`: user-space instructions of a twin that runs under valgrind; it never sees the kernel.
+- `Sleeps`: how often it had nothing to do.
 - `CpuTime`: nanoseconds on a CPU, user and kernel together, by the scheduler's own account. It stands in for cycles.
 """
 import pathlib
@@ -78,6 +79,21 @@ class Callgrind:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f'{" ".join(command)}: {done.stdout}{done.stderr}')
+
+
+class Sleeps:
+    """How often the threads of a process have slept since this was made: a gateway that is saturated never does."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.before = self.total()
+
+    def count(self):
+        return self.total() - self.before
+
+    def total(self):
+        texts = [file.read_text() for file in pathlib.Path(f'/proc/{self.pid}/task').glob('*/status')]
+        return sum(int(re.search(r'^voluntary_ctxt_switches:\s+(\d+)', text, re.MULTILINE).group(1)) for text in texts)
 
 
 class CpuTime:

@@ -101,7 +101,7 @@ def guest(folder, tidegate, options):
         files.program(path, '/bin/' + name)
     files.python()
     files.file('/usr/bin/env', '/usr/bin/env')
-    files.program(peers.built_relay(), '/target/relay/release/relay')
+    files.program(peers.built('relay'), '/target/relay/release/relay')
     files.program(tidegate, '/target/release/tidegate')
     subprocess.run(['strip', '--strip-debug', files.root / 'target/release/tidegate'], check=True)
     shutil.copytree(HERE, files.root / 'benches', ignore=shutil.ignore_patterns('__pycache__', 'target'))

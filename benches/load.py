@@ -1,6 +1,7 @@
-"""The clients: wrk and h2load for time, and one that sends an exact number of requests for counting."""
+"""The clients: wrk, `tidegate bench` and h2load for time, and one that sends an exact number of requests for counting."""
 import collections
 import dataclasses
+import json
 import re
 import selectors
 import socket
@@ -50,6 +51,18 @@ def wrk_result(process):
     bad += re.findall(r'(?:connect|read|write|timeout) (\d+)', output)
     return Run(int(requests.group(1)), float(re.search(r'Requests/sec:\s+([\d.]+)', output).group(1)),
                   float(p99) * MILLISECONDS[unit], sum(map(int, bad)))
+
+
+def bench(binary, port, path, conns, seconds, prefix=()):
+    """Runs `tidegate bench` on the same CPU, of which it takes less than wrk."""
+    command = [*prefix, binary, 'bench', f'http://127.0.0.1:{port}{path}', '-t1', f'-c{conns}', f'-d{seconds}s',
+               '--cpus', str(CLIENT_CPU), '--quiet', '--json']
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        sys.exit(f'{binary} bench failed: {done.stderr}')
+    run = json.loads(done.stdout)['series'][0]['runs'][0]
+    return Run(run['requests'], run['requests_per_second'], run['service_time']['latency_ms']['p99'],
+               sum(run['errors'].values()))
 
 
 def h2load(url, options, conns, streams, count):

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Starts the gateways that are compared, and the node behind them; stops exactly what it started.
 
-    benches/peers.py DIR [--callgrind] [--only NAMES] [--tidegate BINARY] [--access-log] [--port NAME=PORT ...]
+    benches/peers.py DIR [--callgrind] [--only NAMES] [--tidegate BINARY] [--light-node] [--access-log]
+                         [--port NAME=PORT ...]
     benches/peers.py DIR --stop
 
 DIR takes configurations, logs, and `peers.json`, by which the other scripts find the processes. Gateways run on CPU 0
 with one worker each, the upstream on CPU 1, where the load generator belongs as well. With `--callgrind` each gateway
 has a twin under valgrind, 10000 ports higher, whose instructions can be counted where the processor's counters can't
-be reached. Needs nginx and haproxy, and valgrind for the twins; the relay is built from `benches/relay`.
+be reached. The upstream is nginx, or, with `--light-node`, a program that takes less of CPU 1, so that it is the
+gateways that a run saturates. Needs nginx and haproxy, and valgrind for the twins; the relay and the light node are
+built from `benches/relay`.
 """
 import argparse
 import contextlib
@@ -71,11 +74,12 @@ class Peer:
 class Starter:
     """Writes the configurations into a folder and starts processes there."""
 
-    def __init__(self, folder, ports=None, tidegate=None, access_log=False):
+    def __init__(self, folder, ports=None, tidegate=None, access_log=False, light_node=False):
         self.folder = pathlib.Path(folder).resolve()
         self.ports = {**PORTS, **(ports or {})}
         self.tidegate = tidegate
         self.access_log = access_log
+        self.light_node = light_node
         www = self.folder / 'www'
         www.mkdir(parents=True, exist_ok=True)
         (www / 'k1').write_text('x' * 1024)
@@ -86,6 +90,8 @@ class Starter:
 
     def upstream(self):
         port = self.ports['upstream']
+        if self.light_node:
+            return self.start('upstream', port, [built('node'), f'127.0.0.1:{port}'], OTHER_CPU)
         config = self.write('upstream.conf', 'upstream.conf')
         return self.start('upstream', port, ['nginx', '-p', str(self.folder), '-c', str(config)], OTHER_CPU)
 
@@ -109,7 +115,7 @@ class Starter:
 
     def start_relay(self, callgrind):
         _, port = self.place('relay', callgrind)
-        command = [built_relay(), f'127.0.0.1:{port}', f'127.0.0.1:{self.ports["upstream"]}']
+        command = [built('relay'), f'127.0.0.1:{port}', f'127.0.0.1:{self.ports["upstream"]}']
         return self.start('relay', port, command, callgrind=callgrind)
 
     def start_tidegate(self, callgrind, data=None, cpus=GATEWAY_CPU):
@@ -205,13 +211,13 @@ def wait_until(condition, seconds_max):
         time.sleep(0.02)
 
 
-def built_relay():
-    """The relay's binary, built if need be; where there is no cargo, as it was built elsewhere."""
+def built(yardstick):
+    """The binary of the relay or of the light node, built if need be; where there is no cargo, as it was built elsewhere."""
     target = pathlib.Path(os.environ.get('CARGO_TARGET_DIR', HERE.parent / 'target')) / 'relay'
     if shutil.which('cargo'):
         subprocess.run(['cargo', 'build', '--quiet', '--release', '--locked', '--manifest-path',
                         str(HERE / 'relay/Cargo.toml'), '--target-dir', str(target)], check=True)
-    return str(target / 'release/relay')
+    return str(target / 'release' / yardstick)
 
 
 def built_tidegate():
@@ -243,6 +249,7 @@ def main():
     parser.add_argument('--stop', action='store_true', help='end what was started in DIR')
     parser.add_argument('--callgrind', action='store_true', help='start a twin of each gateway under callgrind')
     parser.add_argument('--only', default=','.join(GATEWAYS), help='default: %(default)s')
+    parser.add_argument('--light-node', action='store_true', help='an upstream that costs next to nothing')
     add_options(parser)
     options = parser.parse_args()
     state = pathlib.Path(options.dir) / 'peers.json'
@@ -256,7 +263,7 @@ def main():
     for tool in ['nginx', 'taskset'] + ['haproxy'] * ('haproxy' in names) + ['valgrind'] * options.callgrind:
         if not shutil.which(tool):
             sys.exit(f'{tool} is not installed')
-    starter = Starter(options.dir, dict(options.port), options.tidegate, options.access_log)
+    starter = Starter(options.dir, dict(options.port), options.tidegate, options.access_log, options.light_node)
     peers = []
     try:
         peers.append(starter.upstream())

@@ -2,7 +2,8 @@
 """Gateways side by side: what a proxied keep-alive request costs each, and as a ratio to nginx and the relay.
 
     benches/sidebyside.py DIR [--path /hello,/k1,/k64] [--conns 1,16,128] [--scenario none|two-plugins]
-                              [--rounds 6] [--seconds 2] [--only NAMES] [--no-callgrind] [--emulated]
+                              [--rounds 6] [--seconds 2] [--only NAMES] [--bench BINARY] [--no-callgrind]
+                              [--emulated]
 
 DIR is where `peers.py` has started the gateways. wrk runs against one after the other, forth and back (A B C, C B A);
 ratios are taken within a round, so that what the machine does meanwhile hits both sides, and the median is shown with
@@ -12,6 +13,10 @@ User instructions come from the processor where it counts them, and otherwise fr
 sent an exact number of requests three times; the spread of the three is shown. Kernel instructions and cycles need the
 processor's counters; without them, time on the CPU stands in for cycles. Under `emulated.py` that time is the number of
 instructions.
+
+A gateway that sleeps between requests pays for being woken, which on a virtual machine may be as much as the request
+itself; the column of sleeps tells how often. `peers.py --light-node` and `--bench`, which sends with `BINARY bench` in
+place of wrk, leave the gateway less time for it.
 """
 import argparse
 import dataclasses
@@ -34,32 +39,39 @@ REQUESTS_MIN = 2000
 
 @dataclasses.dataclass
 class Sample:
-    """One wrk run against one gateway; counts are per request."""
+    """One run against one gateway; counts are per request."""
     run: load.Run
     cpu_ns: float
+    sleeps: float
     user: float | None = None
     kernel: float | None = None
     cycles: float | None = None
 
 
-def sample(peer, path, conns, seconds, with_perf):
+def sample(peer, path, conns, options, with_perf):
     perf = counting.PerfCounters(peer.pid) if with_perf else None
-    cpu = counting.CpuTime(peer.pid)
-    run = load.wrk(peer.port, path, conns, seconds, perf.prefix if perf else ())
-    cpu_ns = cpu.nanoseconds() / run.requests
+    cpu, sleeps = counting.CpuTime(peer.pid), counting.Sleeps(peer.pid)
+    run = send(peer, path, conns, options.seconds, options, perf.prefix if perf else ())
+    cost = cpu.nanoseconds() / run.requests, sleeps.count() / run.requests
     if not perf:
-        return Sample(run, cpu_ns)
-    return Sample(run, cpu_ns, *(count / run.requests for count in perf.counts()))
+        return Sample(run, *cost)
+    return Sample(run, *cost, *(count / run.requests for count in perf.counts()))
+
+
+def send(peer, path, conns, seconds, options, prefix=()):
+    if options.bench:
+        return load.bench(options.bench, peer.port, path, conns, seconds, prefix)
+    return load.wrk(peer.port, path, conns, seconds, prefix)
 
 
 def rounds(gateways, path, conns, options, with_perf):
     """Samples by gateway; the same index is the same round."""
     samples = {peer.name: [] for peer in gateways}
     for peer in gateways:
-        load.wrk(peer.port, path, conns, 1)
+        send(peer, path, conns, 1, options)
     for number in range(options.rounds):
         for peer in gateways if number % 2 == 0 else reversed(gateways):
-            samples[peer.name].append(sample(peer, path, conns, options.seconds, with_perf))
+            samples[peer.name].append(sample(peer, path, conns, options, with_perf))
     return samples
 
 
@@ -121,7 +133,7 @@ def column_heads(references, with_perf, emulated):
     counted = ['user instr (callgrind)', 'kernel instr']
     if with_perf:
         counted = ['user instr', 'kernel instr', *against('instr'), *against('cycles')]
-    return ['gateway', 'req/s', 'p99 ms', *counted, 'CPU ns', *against('CPU time'), 'bad']
+    return ['gateway', 'req/s', 'p99 ms', *counted, 'sleeps', 'CPU ns', *against('CPU time'), 'bad']
 
 
 def print_table(gateways, twins, path, conns, options, with_perf):
@@ -136,6 +148,7 @@ def print_table(gateways, twins, path, conns, options, with_perf):
         if not options.emulated:
             row += [f'{median(s.run.per_second for s in own):,.0f}', f'{median(s.run.p99_ms for s in own):.2f}']
             row += perf_columns(own, references) if with_perf else callgrind_columns(twins.get(peer.name), path, conns)
+            row += [f'{median(s.sleeps for s in own):.2f}']
         row += [f'{median(s.cpu_ns for s in own):,.0f}', *ratios(own, references, lambda s: s.cpu_ns)]
         row += [str(sum(s.run.bad for s in own))]
         print('| ' + ' | '.join(row) + ' |', flush=True)
@@ -150,6 +163,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=6)
     parser.add_argument('--seconds', type=int, default=2)
     parser.add_argument('--only', help='names of gateways, with commas; default: all')
+    parser.add_argument('--bench', metavar='BINARY', help='send with `tidegate bench` instead of wrk')
     parser.add_argument('--no-callgrind', action='store_true', help='leave the twins alone')
     parser.add_argument('--emulated', action='store_true', help='the clock counts instructions')
     options = parser.parse_args()
