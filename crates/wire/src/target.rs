@@ -127,8 +127,9 @@ pub(crate) fn plain_host(bytes: &[u8], start: usize, end: usize) -> Option<usize
     }
     let [b':', port @ ..] = authority.get(length..)? else { return None };
     let digits = find(port, Not(Range::<b'0', b'9'>))?;
-    // Of four digits every number is a port's.
-    (length > 0 && digits < 5 && start + length + 1 + digits == end).then_some(length)
+    // Of four digits every number is a port's; of five, those that come no later in the order of text.
+    let fits = digits < 5 || (digits == 5 && port.get(..5)? <= b"65535".as_slice());
+    (length > 0 && fits && start + length + 1 + digits == end).then_some(length)
 }
 
 /// `*DIGIT` (RFC 3986 section 3.2.3), at most 65535.
@@ -210,6 +211,31 @@ mod tests {
             ("[::1]x", None),
         ] {
             assert_eq!(host_of(authority.as_bytes()), expected.map(str::as_bytes), "{authority}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_at_once_is_the_same() {
+        for (authority, expected) in [
+            ("a.b-1", Some(5)),
+            ("a.b-1:", Some(5)),
+            ("a:9080", Some(1)),
+            ("a:19080", Some(1)),
+            ("a:65535", Some(1)),
+            ("a:65536", None),
+            ("a:123456", None),
+            ("a:80x", None),
+            (":80", None),
+            ("A", None),
+        ] {
+            // Searches look at 16 bytes at once, and lines go on.
+            let line = format!("{authority}\r\nUser-Agent: something that goes on\r\n\r\n");
+            let plain = plain_host(line.as_bytes(), 0, authority.len());
+            assert_eq!(plain, expected, "{authority}");
+            assert!(
+                plain.is_none() || plain == host_of(authority.as_bytes()).map(<[u8]>::len),
+                "{authority}"
+            );
         }
     }
 }
