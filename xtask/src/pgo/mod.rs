@@ -1,7 +1,7 @@
 //! `cargo xtask pgo`: the release binary, optimised by a profile of itself under [`training`] traffic.
 //!
 //! The compiler then knows which way branches go: what a request runs through lies together, and the rest out of the
-//! way. That is worth a sixth of a request's instructions and a quarter of its cache lines (docs/performance.md). It takes
+//! way. That is worth a sixth of a request's instructions and a fifth of its cache lines (docs/performance.md). It takes
 //! two release builds, so `cargo build --release` stays the plain one.
 
 mod training;

@@ -182,7 +182,8 @@ impl HttpMetrics {
         if !near.last().is_some_and(|entry| entry.equals(labels, disabled)) {
             let hash = labels.hash(self.seed);
             near.last = near.place_of(hash);
-            if !near.last().is_some_and(|entry| entry.equals(labels, disabled)) {
+            let is = |entry: &mut Entry| entry.is_of(labels, disabled) || entry.equals(labels, disabled);
+            if !near.last().is_some_and(is) {
                 near.put(self.cells(worker, hash, labels, disabled));
             }
         }
