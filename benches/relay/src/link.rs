@@ -5,6 +5,8 @@ use std::net::TcpStream;
 
 use rustix::event::epoll::EventFlags;
 
+use crate::accepted;
+
 /// One end of a link.
 #[derive(Clone, Copy)]
 pub enum Side {
@@ -105,14 +107,6 @@ impl End {
             self.written = 0;
         }
         Ok(done)
-    }
-}
-
-/// The bytes that a non-blocking write took: none where it would have to wait.
-fn accepted(written: io::Result<usize>) -> io::Result<usize> {
-    match written {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-        other => other,
     }
 }
 

@@ -5,24 +5,15 @@
 //! thread, epoll (level-triggered), one `recv` and one `send` per message and side: a gateway that does its work with
 //! the same calls differs from this by its own code alone.
 
-mod link;
-
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-
-use link::{Link, Side};
-
-/// Events taken from the kernel at once. nginx takes 512, tokio 1024; 256 is more than the 128 connections of the
-/// largest comparison.
-const EVENTS_MAX: usize = 256;
+use relay::link::{Link, Side};
+use relay::{LISTENER, no_events, wait, watching};
+use rustix::event::epoll::{self, EventData, EventFlags};
 
 /// Bytes taken from a socket at once: a 64 KiB body in as few calls as the socket's buffer allows.
 const READ_BYTES: usize = 64 * 1024;
-
-/// The listener's token. A side's token is `2 * link + side`, so this one is never reached.
-const LISTENER: u64 = u64::MAX;
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -45,11 +36,8 @@ struct Relay {
 
 impl Relay {
     fn new(listener: TcpListener, upstream: SocketAddr) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         Ok(Self {
-            epoll,
+            epoll: watching(&listener)?,
             listener,
             upstream,
             links: Vec::new(),
@@ -59,14 +47,9 @@ impl Relay {
     }
 
     fn run(mut self) -> io::Result<()> {
-        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
+        let mut events = no_events();
         loop {
-            let count = match epoll::wait(&self.epoll, &mut events[..], None) {
-                Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            for event in &events[..count] {
+            for event in wait(&self.epoll, &mut events)? {
                 let (token, flags) = (event.data.u64(), event.flags);
                 if token == LISTENER { self.accept() } else { self.serve(token, flags) }
             }

@@ -7,16 +7,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-
-/// Events taken from the kernel at once.
-const EVENTS_MAX: usize = 256;
+use relay::{LISTENER, accepted, no_events, wait, watching};
+use rustix::event::epoll::{self, EventData, EventFlags};
 
 /// The longest request's head.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
-
-/// The listener's token. Those of clients are their places, so this one is never reached.
-const LISTENER: u64 = u64::MAX;
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -36,21 +31,13 @@ struct Node {
 
 impl Node {
     fn new(listener: TcpListener) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        Ok(Self { epoll, listener, clients: Vec::new(), answers: Answers::new() })
+        Ok(Self { epoll: watching(&listener)?, listener, clients: Vec::new(), answers: Answers::new() })
     }
 
     fn run(mut self) -> io::Result<()> {
-        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
+        let mut events = no_events();
         loop {
-            let count = match epoll::wait(&self.epoll, &mut events[..], None) {
-                Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            for event in &events[..count] {
+            for event in wait(&self.epoll, &mut events)? {
                 let (token, flags) = (event.data.u64(), event.flags);
                 if token == LISTENER { self.accept()? } else { self.serve(token, flags)? }
             }
@@ -132,14 +119,6 @@ impl Client {
         let count = accepted(self.socket.write(answer))?;
         self.waiting.extend_from_slice(&answer[count..]);
         Ok(())
-    }
-}
-
-/// The bytes that a non-blocking write took: none where it would have to wait.
-fn accepted(written: io::Result<usize>) -> io::Result<usize> {
-    match written {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-        other => other,
     }
 }
 

@@ -1,5 +1,5 @@
 //! The two calls that every request makes twice, `recv` and `send`, made straight to the kernel. tokio makes them through
-//! the C library, where each is a point at which its thread may be cancelled: 50 instructions and five cache lines more.
+//! the C library, where each is a point at which its thread may be cancelled: 100 instructions more for a request.
 
 use rustix::net::{self, RecvFlags, SendFlags};
 use std::io;
