@@ -6,7 +6,7 @@
 use plugin::HeaderEdits;
 use std::cell::{Cell, RefCell};
 use wire::http1::{HEAD_MAX, TRAILERS_MAX};
-use wire::{RequestHead, ResponseHead};
+use wire::{BodyLength, RequestHead, ResponseHead};
 
 /// Bytes read from an upstream at once: with 16 KiB a 64 KiB body costs half as much again.
 pub(crate) const RELAY_BUFFER: usize = 64 * 1024;
@@ -69,10 +69,16 @@ impl Scratch {
         self.out.capacity() <= OUT_KEPT && self.input.len() == INPUT_BUFFER
     }
 
-    /// Before an exchange that may become a tunnel, and may last for hours: keeps of the input's room what is filled. To
-    /// be done only where no body follows the head.
+    /// Before an exchange that may become a tunnel, and may last for hours: keeps of the input's room what is filled.
+    #[inline]
+    pub(crate) fn fit_for_upgrade(&mut self) {
+        if self.head.facts.upgrade && self.head.facts.body == BodyLength::None {
+            self.fit();
+        }
+    }
+
     #[cold]
-    pub(crate) fn fit(&mut self) {
+    fn fit(&mut self) {
         self.input = self.input[..self.filled].into();
     }
 }

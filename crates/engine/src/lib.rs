@@ -18,7 +18,7 @@ mod merged;
 mod port_owner;
 mod proxy_protocol;
 mod real_ip;
-mod sleep;
+mod services;
 mod stream;
 mod sys;
 mod timer;

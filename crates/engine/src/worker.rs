@@ -7,13 +7,13 @@ use crate::config::{EngineConfig, Listen};
 use crate::handle::Context;
 use crate::listen::Listener;
 use crate::merged::MergedChains;
-use crate::sleep::Sleeps;
+use crate::services::WorkerServices;
 use crate::sys::Ticker;
 use crate::timer::{TICK, Timers};
 use crate::upstream::{Resolver, Upstreams};
 use files::{Files, Variants};
 use snapshot::{Reader, Snapshot};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -65,7 +65,8 @@ pub(crate) struct Worker {
     pub(crate) shows_upstream_status: Cell<bool>,
     pub(crate) buffers: Buffers,
     pub(crate) timers: Timers,
-    pub(crate) sleeps: Sleeps,
+    /// What plugins may ask of this worker.
+    pub(crate) services: Rc<dyn plugin::Services>,
     pub(crate) clock: Clock,
     pub(crate) upstreams: Upstreams,
     pub(crate) merged: MergedChains,
@@ -77,7 +78,7 @@ pub(crate) struct Worker {
     /// Errands under way: see `exchange/background.rs`.
     pub(crate) errands: Cell<usize>,
     /// Itself, for tasks that outlive who starts them.
-    this: OnceCell<Weak<Self>>,
+    this: Weak<Self>,
     serial: Cell<u64>,
     snapshot: RefCell<(Reader, Current)>,
 }
@@ -92,13 +93,13 @@ impl Worker {
         context: Context,
         resolver: Resolver,
         variants: Arc<Variants>,
-        sleeps: Sleeps,
-    ) -> Option<Self> {
+        token: WorkerToken,
+        this: &Weak<Self>,
+    ) -> Self {
         let mut reader = context.published.reader();
         let current = Rc::new(Arc::clone(reader.current()));
-        let token = WorkerToken::claim()?;
         let clock = Clock::new(&config.server);
-        Some(Self {
+        Self {
             clock,
             upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
@@ -108,20 +109,20 @@ impl Worker {
             config: RefCell::new(Rc::new(config.clone())),
             buffers: Buffers::default(),
             timers: Timers::default(),
-            sleeps,
+            services: Rc::new(WorkerServices::new(Weak::clone(this))),
+            this: Weak::clone(this),
             context,
             draining: Cell::new(false),
             open: Cell::new(0),
             errands: Cell::new(0),
-            this: OnceCell::new(),
             serial: Cell::new(0),
             snapshot: RefCell::new((reader, current)),
-        })
+        }
     }
 
     /// The worker, for a task that outlives who starts it; `None` once it ends.
     pub(crate) fn this(&self) -> Option<Rc<Self>> {
-        self.this.get()?.upgrade()
+        self.this.upgrade()
     }
 
     /// The configuration in force, to be kept for a whole exchange.
@@ -193,8 +194,10 @@ impl Worker {
 
 /// Runs a worker until it is told to end.
 pub(crate) fn run(start: Start) {
-    // No time driver: deadlines come from one timer descriptor, so a turn of the loop looks at no timer wheel.
-    let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default());
+    // Deadlines of connections come from one timer descriptor. The time driver serves plugins, and the libraries that
+    // they use; a turn of the loop without such a timer costs one look at an empty wheel.
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => {
             if let Err(error) = runtime.block_on(serve(start)) {
@@ -215,12 +218,8 @@ fn files_max(workers: usize) -> u64 {
 async fn serve(start: Start) -> io::Result<()> {
     let Start { config, mut orders, context, listeners, mut phase, resolver, variants } = start;
     let ticker = Ticker::start(TICK)?;
-    let sleeps = Sleeps::new()?;
-    tokio::task::spawn_local(sleeps.run());
-    let worker = Worker::new(&config, context, resolver, variants, sleeps)
-        .ok_or_else(|| io::Error::other("too many workers"))?;
-    let worker = Rc::new(worker);
-    let _ = worker.this.set(Rc::downgrade(&worker));
+    let token = WorkerToken::claim().ok_or_else(|| io::Error::other("too many workers"))?;
+    let worker = Rc::new_cyclic(|this| Worker::new(&config, context, resolver, variants, token, this));
     let mut accepting = Accepting::default();
     accepting.begin(&worker, listeners)?;
     let mut ends_at_ms = None;

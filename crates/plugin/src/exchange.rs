@@ -1,7 +1,7 @@
 //! One request and its response, on their way through the gateway.
 
 use crate::extras::Extras;
-use crate::{Chain, ClientView, ConsumerInfo, Consumers, HeaderEdits, Identity, Request, Sleeper};
+use crate::{Chain, ClientView, ConsumerInfo, Consumers, HeaderEdits, Identity, Request, Services};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
@@ -19,8 +19,8 @@ pub struct Exchange<'a> {
     pub gateway: &'a Gateway,
     /// The worker it runs on: the key to per-worker state.
     pub worker: &'a WorkerToken,
-    /// The worker's timers: see [`Exchange::sleep`].
-    pub sleeper: &'a dyn Sleeper,
+    /// What the worker does for plugins: calls, connections, time. Cloned into the futures of hooks that wait.
+    pub services: &'a Rc<dyn Services>,
     /// The route that matched; `None` before the choice and where none matches.
     pub route: Option<&'a RouteInfo>,
     /// The path pattern that matched: `/hello/*`.
@@ -54,8 +54,8 @@ pub struct Surroundings<'a> {
     pub gateway: &'a Gateway,
     /// The worker: the key to per-worker state.
     pub worker: &'a WorkerToken,
-    /// The worker's timers.
-    pub sleeper: &'a dyn Sleeper,
+    /// What the worker does for plugins.
+    pub services: &'a Rc<dyn Services>,
     /// The consumers of the snapshot that the request is served by.
     pub consumers: &'a Consumers,
     /// Number of the request on its connection, from 1.
@@ -73,7 +73,7 @@ impl<'a> Exchange<'a> {
         client: ClientView<'a>,
         surroundings: Surroundings<'a>,
     ) -> Self {
-        let Surroundings { gateway, worker, sleeper, consumers, request_number } = surroundings;
+        let Surroundings { gateway, worker, services, consumers, request_number } = surroundings;
         let started = Moment::now();
         let timing = Timing {
             started,
@@ -89,7 +89,7 @@ impl<'a> Exchange<'a> {
             client,
             gateway,
             worker,
-            sleeper,
+            services,
             route: None,
             matched_uri: "",
             matched_host: "",

@@ -1,6 +1,6 @@
 //! What a hook decides.
 
-use crate::Exchange;
+use crate::{Answer, Exchange};
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,6 +12,9 @@ pub enum Flow {
     Next,
     /// The gateway answers with this; no further hook of this phase runs and no upstream is asked.
     Reply(Box<Reply>),
+    /// The gateway answers with this head, and with a body that is read while it is sent: a stream of events, or the
+    /// answer to a call of the plugin's own. Fields of the connection and of framing are left out.
+    Answer(Box<Answer>),
     /// The hook wants the request's whole body, if that has at most so many bytes, and runs again when it is there:
     /// [`crate::Request::whole_body`] says then what came of it. Nothing is sent to the upstream before.
     Body(usize),
@@ -39,6 +42,7 @@ impl std::fmt::Debug for Flow {
         match self {
             Self::Next => f.write_str("Next"),
             Self::Reply(reply) => f.debug_tuple("Reply").field(reply).finish(),
+            Self::Answer(answer) => f.debug_tuple("Answer").field(answer).finish(),
             Self::Body(limit_bytes) => f.debug_tuple("Body").field(limit_bytes).finish(),
             Self::Wait(_) => f.write_str("Wait"),
         }

@@ -27,9 +27,9 @@ mod path_rules;
 mod public_api;
 mod registry;
 mod request;
+mod services;
 mod session;
 mod shared;
-mod sleep;
 mod upstreams;
 mod vars;
 
@@ -58,7 +58,10 @@ pub use path_rules::PathRules;
 pub use public_api::{ApiContext, MakeApis, PublicApi};
 pub use registry::{CompileContext, Ingredients, Parent, Registry};
 pub use request::{Request, RequestEdits};
+pub use services::{
+    Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Endpoint,
+    EndpointOptions, Fields, Io, LocalFuture, Services, Task, Unavailable,
+};
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
-pub use sleep::{Sleeper, Sleepless};
 pub use upstreams::CompileUpstream;

@@ -1,19 +1,20 @@
-//! What a plugin's tests need: an exchange made from the text of a request.
+//! What a plugin's tests need: an exchange made from the text of a request, and services without a network.
+
+mod services;
+
+pub use services::{FakeServices, MadeCall};
 
 use crate::{
     BodyLimits, BodyVars, Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway,
-    HeaderEdits, Identity, Ingredients, Parent, Registry, Reply, Request, RouteInfo, Session, Sleeper, Step,
+    HeaderEdits, Identity, Ingredients, Parent, Registry, Reply, Request, RouteInfo, Services, Session, Step,
     StreamFlow, Surroundings, Transport, UpstreamResponse,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
-use std::cell::Cell;
-use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 use stdx::WorkerToken;
 use wire::{RequestHead, RequestView, normalise_path};
 
@@ -29,27 +30,9 @@ pub struct Bench {
     body: Option<Vec<u8>>,
     /// Who may be behind the request.
     pub consumers: Consumers,
-    /// What hooks let pass; no time passes in tests.
-    pub slept: Slept,
-}
-
-/// The time that hooks wanted to let pass, in all.
-#[derive(Debug, Default)]
-pub struct Slept(Cell<Duration>);
-
-impl Slept {
-    /// That time.
-    #[must_use]
-    pub fn total(&self) -> Duration {
-        self.0.get()
-    }
-}
-
-impl Sleeper for Slept {
-    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
-        self.0.set(self.0.get() + time);
-        Box::pin(std::future::ready(()))
-    }
+    /// What hooks ask of their worker; no time passes in tests.
+    pub services: Rc<FakeServices>,
+    handle: Rc<dyn Services>,
 }
 
 impl Bench {
@@ -72,6 +55,7 @@ impl Bench {
         text.push_str("\r\n");
         let mut head = RequestHead::default();
         assert_eq!(head.parse(text.as_bytes()), Ok(true), "a valid head");
+        let services = Rc::<FakeServices>::default();
         let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         Self {
             head,
@@ -88,7 +72,8 @@ impl Bench {
             route: RouteInfo { id: "1".to_owned(), ..RouteInfo::default() },
             body: None,
             consumers: Consumers::default(),
-            slept: Slept::default(),
+            handle: Rc::clone(&services) as Rc<dyn Services>,
+            services,
         }
     }
 
@@ -133,7 +118,7 @@ impl Bench {
         let surroundings = Surroundings {
             gateway: &self.gateway,
             worker: &self.worker,
-            sleeper: &self.slept,
+            services: &self.handle,
             consumers: &self.consumers,
             request_number: 1,
         };

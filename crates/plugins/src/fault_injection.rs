@@ -225,7 +225,7 @@ mod tests {
             let chain = testkit::chain(&registry, &json!({"fault-injection": config})).expect("valid");
             let bench = Bench::new(request);
             assert_eq!(testkit::access(&chain, &mut bench.exchange()), status, "{config}");
-            assert_eq!(bench.slept.total(), Duration::from_millis(slept_ms), "{config}");
+            assert_eq!(bench.services.slept(), Duration::from_millis(slept_ms), "{config}");
         }
     }
 

@@ -203,7 +203,7 @@ mod tests {
             let mut exchange = bench.exchange();
             exchange.timing.started = start + Duration::from_millis(*after_ms);
             let status = testkit::access(chain, &mut exchange);
-            (status, bench.slept.total().as_millis())
+            (status, bench.services.slept().as_millis())
         };
         requests.iter().map(one).collect()
     }

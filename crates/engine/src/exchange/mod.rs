@@ -17,6 +17,7 @@ mod respond;
 mod response_head;
 mod rewritten;
 mod select;
+mod streamed;
 mod transmit;
 
 pub(crate) use request_head::forwarded_lines;
@@ -30,7 +31,7 @@ use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
-use wire::{BodyLength, RequestView};
+use wire::RequestView;
 
 /// What becomes of the connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +49,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let worker = link.worker;
     // The snapshot is kept for the whole exchange: a change in between concerns the next request.
     let snapshot = worker.snapshot();
-    if scratch.head.facts.upgrade && scratch.head.facts.body == BodyLength::None {
-        scratch.fit();
-    }
+    scratch.fit_for_upgrade();
     let Scratch { input, filled, head, response, out, reply_headers } = scratch;
     let (bytes, rest) = input.split_at_mut(head.length);
     let mut body =
@@ -63,7 +62,6 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         begin(link, &snapshot, Request::new(view, path, view.host()), std::mem::take(reply_headers));
     route_path.into_iter().for_each(|path| exchange.request.set_route_path(path));
     worker.context.metrics.connections.requested(&worker.token);
-    // Choosing the route comes first: which plugins run depends on it.
     let selected = match select::at_once(link, &snapshot, valid_path, &body, &mut exchange) {
         Some(selected) => selected,
         None => Box::pin(select::with_body(link, &snapshot, valid_path, &mut body, &mut exchange)).await,
@@ -77,7 +75,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
             match route.and_then(|_| walk.run(&mut exchange)) {
                 None => origin::choose(link, &snapshot, route, &exchange),
                 Some(stop) => match walk.settle(stop, link, &mut body, &mut exchange).await {
-                    Some(reply) => Origin::Reply(reply),
+                    Some(origin) => origin,
                     None => origin::choose(link, &snapshot, route, &exchange),
                 },
             }
@@ -101,6 +99,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         }
         Origin::Mount(mount) => {
             Box::pin(mount::answer(link, &mut message, &mut body, &mut exchange, mount)).await
+        }
+        Origin::Answer(answer) => {
+            Box::pin(streamed::answer(link, &mut message, &mut body, &mut exchange, route, *answer)).await
         }
         Origin::Reply(reply) => {
             respond::reply(link, &mut message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
@@ -126,7 +127,7 @@ fn begin<'e>(
     let surroundings = Surroundings {
         gateway: &link.config.gateway,
         worker: &link.worker.token,
-        sleeper: &link.worker.sleeps,
+        services: &link.worker.services,
         consumers: &snapshot.consumers,
         request_number: link.number,
     };

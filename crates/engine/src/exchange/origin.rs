@@ -4,8 +4,9 @@ use super::body::RequestBody;
 use super::phases;
 use crate::config::Mount;
 use crate::connection::Link;
+use crate::services;
 use files::Site;
-use plugin::{Exchange, KeptResponse, Reply, UpstreamChoice};
+use plugin::{Answer, Exchange, KeptResponse, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(super) enum Origin<'s> {
     Files(&'s Route, &'s Site),
     /// The API on the data port.
     Mount(&'s Mount),
+    /// A plugin, with a body that comes piece by piece.
+    Answer(Box<Answer>),
     /// The gateway.
     Reply(Reply),
 }
@@ -65,10 +68,7 @@ fn upstream<'s>(
 ) -> Option<Cow<'s, Arc<Upstream>>> {
     match chosen(exchange) {
         None => route.upstream.as_ref().map(Cow::Borrowed),
-        Some(UpstreamChoice::Id(id)) => snapshot.upstreams.get(id).map(|found| Cow::Owned(Arc::clone(found))),
-        Some(UpstreamChoice::Written(written)) => {
-            Arc::clone(written).downcast::<Upstream>().ok().map(Cow::Owned)
-        }
+        Some(choice) => services::chosen(choice, snapshot).map(Cow::Owned),
     }
 }
 
@@ -96,5 +96,5 @@ pub(super) async fn unrouted<'s>(
         None => None,
         Some(stop) => walk.settle(stop, link, body, exchange).await,
     };
-    Origin::Reply(instead.unwrap_or(reply))
+    instead.unwrap_or(Origin::Reply(reply))
 }

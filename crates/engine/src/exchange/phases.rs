@@ -2,9 +2,10 @@
 
 use super::ahead;
 use super::body::RequestBody;
+use super::origin::Origin;
 use crate::connection::Link;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Reply, Step, WholeBody};
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody};
 use snapshot::Snapshot;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,6 +132,10 @@ impl<'c> Walk<'c> {
                 note_verdict(self.worker, def, reply.status, exchange);
                 Flow::Next
             }
+            Flow::Answer(answer) => {
+                note_verdict(self.worker, def, answer.status, exchange);
+                Flow::Next
+            }
             flow => flow,
         }
     }
@@ -143,7 +148,7 @@ impl<'c> Walk<'c> {
         link: &mut Link<'_>,
         body: &mut RequestBody<'_>,
         exchange: &mut Exchange<'_>,
-    ) -> Option<Reply> {
+    ) -> Option<Origin<'static>> {
         let mut stop = stop;
         loop {
             match stop.flow {
@@ -173,8 +178,9 @@ impl<'c> Walk<'c> {
                     if let Some(body) = instead.filter(|_| reply.status >= 400) {
                         reply.body = Some(body.clone());
                     }
-                    return Some(*reply);
+                    return Some(Origin::Reply(*reply));
                 }
+                Flow::Answer(answer) => return Some(Origin::Answer(answer)),
             }
         }
     }

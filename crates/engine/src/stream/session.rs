@@ -1,8 +1,9 @@
 //! What TCP and UDP sessions have in common: their route, its hooks, their end.
 
 use super::limits::PREREAD_MAX;
+use crate::services;
 use crate::worker::Worker;
-use plugin::{Chain, Client, Session, StreamFlow, UpstreamChoice};
+use plugin::{Chain, Client, Session, StreamFlow};
 use snapshot::{Snapshot, StreamFacts, StreamRoute, Upstream};
 use std::sync::Arc;
 use tls::Verdict;
@@ -90,8 +91,7 @@ pub(super) fn upstream(
 ) -> Option<Arc<Upstream>> {
     let found = match &session.extras.upstream {
         None => route.upstream.clone(),
-        Some(UpstreamChoice::Id(id)) => snapshot.upstreams.get(id).map(Arc::clone),
-        Some(UpstreamChoice::Written(written)) => Arc::clone(written).downcast().ok(),
+        Some(choice) => services::chosen(choice, snapshot),
     };
     if found.is_none() {
         tracing::error!(stream_route = route.info.id, "the session's upstream does not exist");

@@ -15,7 +15,7 @@ use crate::upstream::{AddrPool, open_after, secure_pool};
 use crate::worker::Worker;
 use model::resource::Scheme;
 use observe::metrics::State;
-use plugin::{Client, Session, Sleeper, StreamFlow, Transport};
+use plugin::{Client, Session, StreamFlow, Transport};
 use snapshot::{Snapshot, StreamRoute, Upstream};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Job<'_> {
         while let Some(flow) = walk.run(&self.route.chain, session, ahead) {
             match flow {
                 StreamFlow::Refuse(status) => return Err(status),
-                StreamFlow::Wait(time) => self.worker.sleeps.sleep(time).await,
+                StreamFlow::Wait(time) => self.worker.services.sleep(time).await,
                 StreamFlow::More | StreamFlow::Next => {
                     let filled = ahead.len();
                     ahead.resize(PREREAD_MAX, 0);

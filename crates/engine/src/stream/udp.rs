@@ -10,7 +10,7 @@ use crate::timer::Timer;
 use crate::upstream::AddrPool;
 use crate::worker::Worker;
 use observe::metrics::State;
-use plugin::{Client, Session, Sleeper, StreamFlow, Traffic, Transport};
+use plugin::{Client, Session, StreamFlow, Traffic, Transport};
 use snapshot::{Snapshot, StreamRoute};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -203,7 +203,7 @@ impl Job<'_> {
         while let Some(flow) = walk.run(&route.chain, session, &first) {
             match flow {
                 StreamFlow::Refuse(status) => return Err(status),
-                StreamFlow::Wait(time) => self.worker.sleeps.sleep(time).await,
+                StreamFlow::Wait(time) => self.worker.services.sleep(time).await,
                 // The next datagram would be another message.
                 StreamFlow::More | StreamFlow::Next => return Err(BAD_CLIENT),
             }

@@ -281,7 +281,7 @@ mod tests {
         let mut exchanges: Vec<_> = benches.iter().map(Bench::exchange).collect();
         let statuses: Vec<_> =
             exchanges.iter_mut().map(|exchange| testkit::access(chain, exchange)).collect();
-        statuses.into_iter().zip(benches.iter().map(|bench| bench.slept.total().as_millis())).collect()
+        statuses.into_iter().zip(benches.iter().map(|bench| bench.services.slept().as_millis())).collect()
     }
 
     #[test]

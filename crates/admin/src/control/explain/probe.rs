@@ -2,13 +2,15 @@
 
 use super::Setting;
 use plugin::{
-    BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, Request, Sleepless, Surroundings,
+    BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, Request, Services, Surroundings,
+    Unavailable,
 };
 use serde::Deserialize;
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 use stdx::WorkerToken;
 use wire::{RequestHead, RequestView};
 
@@ -47,6 +49,8 @@ pub(super) struct Probe {
     client: Client,
     gateway: Gateway,
     worker: Option<WorkerToken>,
+    /// None: plugins are only looked at.
+    services: Rc<dyn Services>,
     setting: Setting,
 }
 
@@ -107,6 +111,7 @@ impl Probe {
             client,
             gateway,
             worker: WorkerToken::claim(),
+            services: Rc::new(Unavailable),
             setting,
         })
     }
@@ -122,7 +127,7 @@ impl Probe {
         let surroundings = Surroundings {
             gateway: &self.gateway,
             worker: self.worker.as_ref().ok_or("too many workers to explain beside them")?,
-            sleeper: &Sleepless,
+            services: &self.services,
             consumers: &snapshot.consumers,
             request_number: 1,
         };

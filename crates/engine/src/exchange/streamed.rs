@@ -1,0 +1,187 @@
+//! An answer of a plugin whose body comes piece by piece: events, or the response to a call of its own. Hooks and
+//! filters meet it like a response of the upstream.
+
+use super::After;
+use super::body::RequestBody;
+use super::respond::{self, Framing, Message};
+use super::rewritten;
+use crate::connection::Link;
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io;
+use crate::transport::{ReadSide, WriteSide};
+use bytes::Bytes;
+use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse};
+use snapshot::Route;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use wire::http1::push_decimal;
+use wire::{Known, Method};
+
+/// Sends `answer`.
+pub(super) async fn answer(
+    link: &mut Link<'_>,
+    message: &mut Message<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+    route: Option<&Arc<Route>>,
+    mut answer: Answer,
+) -> After {
+    let settled = respond::settle(link, body, exchange).await;
+    let bytes = head(&answer);
+    if message.response.parse(&bytes, Method::Get) != Ok(true) {
+        let error =
+            ProxyError::new(Side::Upstream, ErrorKind::Protocol, "a plugin's answer has an invalid head");
+        return respond::fail(link, message, body, route.map(Arc::as_ref), exchange, error).await;
+    }
+    exchange.status = message.response.status;
+    let made = UpstreamResponse { head: Some((message.response, &bytes)), reply: None };
+    respond::run_hooks(link.worker, message.snapshot, route.map(|route| &route.chain), exchange, made);
+    let filters = exchange.take_body_filters(&made);
+    let announced = message.response.content_length.filter(|_| filters.is_none());
+    let framing = match announced {
+        _ if exchange.is_bodiless() => Framing::None,
+        Some(length) => Framing::Exact(length),
+        None if exchange.request.view.head.facts.http11 => Framing::Chunked,
+        None => Framing::Close,
+    };
+    if announced.is_none() {
+        rewritten::say_length(exchange, framing);
+    }
+    let keep_alive =
+        settled && framing != Framing::Close && respond::keeps_alive(link.worker, link.config, exchange);
+    let (response, out) = (&*message.response, &mut *message.out);
+    respond::write_relayed_head(link.worker, exchange, response, &bytes, framing, keep_alive, out);
+    let mut sender = Sender { framing, left: announced, filters: filters.unwrap_or_default(), out };
+    match sender.run(link, exchange, &mut *answer.body).await {
+        Ok(()) => respond::after_reply(body, keep_alive, settled),
+        Err(error) => {
+            rewritten::cut_off(exchange, &error);
+            After::Closed
+        }
+    }
+}
+
+/// The head of `answer` as a server would have sent it. What names would break out of their lines is left out.
+fn head(answer: &Answer) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 ".to_vec();
+    push_decimal(&mut head, u64::from(answer.status));
+    head.extend_from_slice(b" \r\n");
+    for (name, value) in &answer.fields.0 {
+        let known = Known::classify(name.as_bytes());
+        let clean = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if clean && !known.is_hop_by_hop() && known != Known::TransferEncoding {
+            for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+                head.extend_from_slice(piece);
+            }
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// A body on its way from a source to the client.
+struct Sender<'o> {
+    framing: Framing,
+    /// Bytes that the head announced and that are still to come.
+    left: Option<u64>,
+    filters: BodyFilters,
+    /// What is to be sent next, the head at first.
+    out: &'o mut Vec<u8>,
+}
+
+impl Sender<'_> {
+    async fn run(
+        &mut self,
+        link: &mut Link<'_>,
+        exchange: &mut Exchange<'_>,
+        source: &mut dyn BodySource,
+    ) -> Result<(), ProxyError> {
+        let (worker, config, timer) = (link.worker, link.config, link.timer);
+        let (mut watch, mut client) = link.stream.split();
+        let head_len = self.out.len() as u64;
+        let (mut made, mut trailers) = (Vec::new(), Vec::new());
+        let mut last = self.framing == Framing::None;
+        loop {
+            rewritten::frame(self.framing, last, &mut made, &mut trailers, self.out);
+            timer.arm(worker.clock.deadline_ms(config.client.send_timeout));
+            let sent = io::write_all(&mut client, self.out, timer).await;
+            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+            exchange.timing.sent_bytes += self.out.len() as u64;
+            exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
+            self.out.clear();
+            if last {
+                return Ok(());
+            }
+            timer.disarm();
+            let piece = next_piece(source, &mut watch, &client).await?;
+            last = self.take(piece, &mut made, &mut trailers)?;
+        }
+    }
+
+    /// Passes a piece through the filters; whether the body is over.
+    fn take(
+        &mut self,
+        piece: Option<Bytes>,
+        made: &mut Vec<u8>,
+        trailers: &mut Vec<u8>,
+    ) -> Result<bool, ProxyError> {
+        let broken = |reason| ProxyError::new(Side::Upstream, ErrorKind::Protocol, reason);
+        let refused = |error: std::io::Error| {
+            tracing::error!(%error, "a plugin's filter failed");
+            broken("a response's body could not be changed")
+        };
+        let Some(piece) = piece else {
+            if self.left.is_some_and(|left| left > 0) {
+                return Err(broken("a plugin's answer is shorter than announced"));
+            }
+            self.filters.finish(trailers, made).map_err(refused)?;
+            return Ok(true);
+        };
+        if let Some(left) = &mut self.left {
+            *left = left
+                .checked_sub(piece.len() as u64)
+                .ok_or_else(|| broken("a plugin's answer is longer than announced"))?;
+        }
+        self.filters.write(&piece, made).map_err(refused)?;
+        self.filters.flush(made).map_err(refused)?;
+        Ok(self.left == Some(0) || !self.filters.want_more())
+    }
+}
+
+/// Waits for the next piece, as long as the client is there.
+async fn next_piece(
+    source: &mut dyn BodySource,
+    watch: &mut ReadSide<'_>,
+    client: &WriteSide<'_>,
+) -> Result<Option<Bytes>, ProxyError> {
+    let mut watching = true;
+    poll_fn(|cx| match source.poll_next(cx) {
+        Poll::Ready(Some(Ok(piece))) => Poll::Ready(Ok(Some(piece))),
+        Poll::Ready(None) => Poll::Ready(Ok(None)),
+        Poll::Ready(Some(Err(error))) => Poll::Ready(Err(ProxyError::io(Side::Upstream, &error))),
+        Poll::Pending if has_left(watch, client, &mut watching, cx) => {
+            let gone = "client closed while a plugin was answering";
+            Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)))
+        }
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// Whether the client has closed its connection or reset its stream. Bytes that wait are its next request.
+fn has_left(
+    watch: &mut ReadSide<'_>,
+    client: &WriteSide<'_>,
+    watching: &mut bool,
+    cx: &mut Context<'_>,
+) -> bool {
+    if client.is_reset(cx) {
+        return true;
+    }
+    if *watching && let Poll::Ready(left) = watch.poll_left(cx) {
+        *watching = false;
+        return left;
+    }
+    false
+}

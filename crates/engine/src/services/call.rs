@@ -1,0 +1,201 @@
+//! A plugin's HTTP call: which node, over which connection, and how often it is tried.
+
+use super::conversation::Conversation;
+use super::{Operation, call_error};
+use crate::connection::attach;
+use crate::error::{ErrorKind, ProxyError, Side};
+use crate::timer::Timer;
+use crate::upstream::{AddrPool, NodeState, Served, State, connect, discovered_form, pool_of, secure_pool};
+use crate::worker::Worker;
+use model::resource::Scheme;
+use plugin::{Answer, BodySource, Call, CallBody, CallError, Fields};
+use snapshot::Upstream;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use stdx::Moment;
+use wire::Method;
+use wire::http1::push_decimal;
+
+/// Sends `call` to a node of `upstream`, to another one where that is allowed.
+pub(super) async fn run(
+    worker: Rc<Worker>,
+    upstream: Arc<Upstream>,
+    mut call: Call,
+    operation: Operation,
+) -> Result<Answer, CallError> {
+    let registration = worker.timers.register();
+    let timer = &registration.timer;
+    attach(timer).await;
+    let discovered = match &upstream.discovered {
+        None => None,
+        Some(discovered) => {
+            timer.arm(worker.clock.deadline_ms(call.timeouts.connect));
+            discovered_form(discovered, timer).await
+        }
+    };
+    let upstream = discovered.as_ref().unwrap_or(&upstream);
+    let state = worker.upstreams.state(upstream);
+    let request = Request::take(&mut call);
+    let mut attempt = Attempt {
+        worker: &worker,
+        state: &state,
+        call: &call,
+        request,
+        timer,
+        operation: &Rc::new(operation),
+        tried_at: Vec::new(),
+        sent: false,
+    };
+    let (begun, mut tried, mut tries) = (Moment::now(), Vec::new(), 0);
+    let mut last = ProxyError::new(Side::Upstream, ErrorKind::NoNode, "no valid upstream node");
+    state.begin();
+    loop {
+        let picked = state.pick(b"", worker.clock.now_ms(), &tried);
+        let Some(node) = picked else { return Err(call_error(last)) };
+        let started = Moment::now();
+        attempt.sent = false;
+        let result = attempt.run(&state.nodes[node]).await;
+        let (status, error) = match &result {
+            Ok((_, (status, _))) => (*status, None),
+            Err(error) => (0, Some(*error)),
+        };
+        let served = Served { status, broke_off: false, error, latency: started.elapsed() };
+        state.finished(node, &served, worker.clock.now_ms());
+        last = match result {
+            Ok((conversation, (status, fields))) => {
+                return Ok(Answer { status, fields, body: Box::new(conversation) });
+            }
+            Err(error) => error,
+        };
+        let again = last.retry
+            && upstream.may_retry(tries, begun.elapsed())
+            && (!attempt.sent || state.may_send_again(worker.clock.now_ms()));
+        if !again {
+            return Err(call_error(last));
+        }
+        tries += 1;
+        // A lone node is asked again, as with requests of clients.
+        if state.nodes.len() > 1 {
+            tried.push(node);
+        }
+    }
+}
+
+/// What is sent: the head with the body that is there, or a stream of which the first byte was not asked for yet.
+struct Request {
+    method: Method,
+    bytes: Vec<u8>,
+    stream: Option<Box<dyn BodySource>>,
+    repeatable: bool,
+}
+
+impl Request {
+    /// Serialises `call`, and takes its body.
+    fn take(call: &mut Call) -> Self {
+        let repeatable = call.is_repeatable();
+        let body = std::mem::take(&mut call.body);
+        let mut bytes = Vec::with_capacity(512);
+        for piece in [call.method().as_bytes(), b" ", call.target(), b" HTTP/1.1\r\nHost: ", call.authority()]
+        {
+            bytes.extend_from_slice(piece);
+        }
+        bytes.extend_from_slice(b"\r\n");
+        call.headers.remove("Content-Length");
+        call.headers.remove("Transfer-Encoding");
+        call.headers.remove("Host");
+        call.headers.write(&mut bytes);
+        let method = Method::from_token(call.method().as_bytes());
+        let expects_body = matches!(call.method(), "POST" | "PUT" | "PATCH");
+        let mut stream = None;
+        match body {
+            CallBody::Empty if expects_body => bytes.extend_from_slice(b"Content-Length: 0\r\n\r\n"),
+            CallBody::Empty => bytes.extend_from_slice(b"\r\n"),
+            CallBody::Bytes(body) => {
+                bytes.extend_from_slice(b"Content-Length: ");
+                push_decimal(&mut bytes, body.len() as u64);
+                bytes.extend_from_slice(b"\r\n\r\n");
+                bytes.extend_from_slice(&body);
+            }
+            CallBody::Stream(source) => {
+                bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+                stream = Some(source);
+            }
+        }
+        Self { method, bytes, stream, repeatable }
+    }
+}
+
+/// One call while nodes are tried for it.
+struct Attempt<'a> {
+    worker: &'a Rc<Worker>,
+    state: &'a State,
+    call: &'a Call,
+    request: Request,
+    timer: &'a Timer,
+    operation: &'a Rc<Operation>,
+    tried_at: Vec<IpAddr>,
+    /// Whether a node may have got something of the request.
+    sent: bool,
+}
+
+impl Attempt<'_> {
+    /// Asks one node: the conversation from the body on, and the head.
+    async fn run(&mut self, node: &NodeState) -> Result<(Conversation, (u16, Fields)), ProxyError> {
+        let pool = self.pool(node).await?;
+        let mut connection = match pool.take() {
+            Some(connection) => connection,
+            None => {
+                self.arm_connect();
+                connect(&pool, self.timer).await?
+            }
+        };
+        self.sent = true;
+        loop {
+            let reused = connection.reused;
+            // A stream is sent once: what a second attempt would send is gone.
+            let stream = self.request.stream.take();
+            let streamed = stream.is_some();
+            let request = (self.request.method, self.request.bytes.clone(), stream);
+            let mut conversation = Conversation::new(
+                self.worker,
+                Rc::clone(&pool),
+                connection,
+                request,
+                self.call.timeouts,
+                self.operation,
+            );
+            match poll_fn(|cx| conversation.poll_head(cx)).await {
+                Ok(head) => return Ok((conversation, head)),
+                Err(error) if conversation.answered || streamed || !self.request.repeatable => {
+                    return Err(error);
+                }
+                // An idle connection may be closed by the server at any moment: that says nothing about the node.
+                Err(error) if reused && error.kind == ErrorKind::Connection => {
+                    drop(conversation);
+                    self.arm_connect();
+                    connection = connect(&pool, self.timer).await?;
+                }
+                Err(error) => return Err(error.retriable()),
+            }
+        }
+    }
+
+    fn arm_connect(&self) {
+        self.timer.arm(self.worker.clock.deadline_ms(self.call.timeouts.connect));
+    }
+
+    async fn pool(&mut self, node: &NodeState) -> Result<Rc<AddrPool>, ProxyError> {
+        let Self { worker, state, timer, tried_at, .. } = self;
+        timer.arm(worker.clock.deadline_ms(self.call.timeouts.connect));
+        let pool = pool_of(&worker.upstreams, &node.target, tried_at, timer, &worker.clock).await?;
+        match state.upstream.scheme {
+            Scheme::Https | Scheme::Grpcs => {
+                let host = self.call.authority();
+                secure_pool(&worker.upstreams, &worker.snapshot(), &state.upstream, &pool, host)
+            }
+            _ => Ok(pool),
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! An HTTP request that a plugin makes, and the answer to it.
+
+use crate::{CompileContext, HeaderEdits, UpstreamChoice};
+use bytes::Bytes;
+use model::ConfigError;
+use serde_json::json;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A server that a plugin's configuration names by URL, compiled.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The server as an upstream of one node.
+    pub upstream: UpstreamChoice,
+    /// `host[:port]` as written: the `Host` of requests to it.
+    pub authority: String,
+    /// The URL's path and query; `/` where it has none.
+    pub target: String,
+}
+
+/// Requests that one connection to an endpoint carries: the default of `keepalive_pool.requests`.
+const KEEPALIVE_REQUESTS: u64 = 1000;
+
+/// How an endpoint's connections are made.
+#[derive(Debug, Clone, Copy)]
+pub struct EndpointOptions {
+    /// Whether the server's certificate must be valid for its name.
+    pub ssl_verify: bool,
+    /// Idle connections that each worker keeps; 0 keeps none.
+    pub keepalive_pool: u32,
+    /// How long a connection may idle.
+    pub keepalive_timeout: Duration,
+}
+
+impl Default for EndpointOptions {
+    /// The defaults of APISIX's plugins: verified, 5 connections, 60 s.
+    fn default() -> Self {
+        Self { ssl_verify: true, keepalive_pool: 5, keepalive_timeout: Duration::from_secs(60) }
+    }
+}
+
+impl CompileContext<'_> {
+    /// Compiles the server behind `url` (`http://host[:port][/path]` or `https://...`) for [`crate::Services::call`].
+    ///
+    /// # Errors
+    /// A URL that is none, or names another scheme.
+    pub fn endpoint(&self, url: &str, options: EndpointOptions) -> Result<Endpoint, Vec<ConfigError>> {
+        let bad = |message: &str| vec![ConfigError::new("", format!("{message}: \"{url}\""))];
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("not an absolute URL"))?;
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => "http",
+            "https" => "https",
+            _ => return Err(bad("the URL's scheme must be http or https")),
+        };
+        let (authority, target) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        let target = if target.starts_with('?') { format!("/{target}") } else { target.to_owned() };
+        if authority.contains('@') {
+            return Err(bad("the URL must not hold user information"));
+        }
+        let (host, port) = split_port(authority).ok_or_else(|| bad("the URL's host or port is invalid"))?;
+        if !is_target(target.as_bytes()) || !is_authority(authority.as_bytes()) {
+            return Err(bad("the URL has characters that must be percent-encoded"));
+        }
+        let port = port.unwrap_or(if scheme == "https" { 443 } else { 80 });
+        let upstream = self.upstream(&json!({
+            "type": "roundrobin",
+            "scheme": scheme,
+            "pass_host": "node",
+            "nodes": [{ "host": host, "port": port, "weight": 1 }],
+            "retries": 0,
+            "tls": { "verify": options.ssl_verify },
+            "keepalive_pool": {
+                "size": options.keepalive_pool.max(1),
+                "idle_timeout": options.keepalive_timeout.as_secs_f64(),
+                // A connection that carries one request never returns to the pool.
+                "requests": if options.keepalive_pool == 0 { 1 } else { KEEPALIVE_REQUESTS },
+            },
+        }))?;
+        Ok(Endpoint { upstream, authority: authority.to_owned(), target })
+    }
+}
+
+/// Splits `host[:port]`; `None` where that is not its form.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, rest.strip_prefix(':').or(if rest.is_empty() { Some("") } else { None })?)
+        }
+        None => authority.split_once(':').unwrap_or((authority, "")),
+    };
+    let port = if port.is_empty() { None } else { Some(port.parse().ok().filter(|port| *port > 0)?) };
+    (!host.is_empty()).then_some((host, port))
+}
+
+/// How long each step of a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallTimeouts {
+    /// Name resolution, connection and TLS handshake.
+    pub connect: Duration,
+    /// Between two successive writes.
+    pub send: Duration,
+    /// Between two successive reads.
+    pub read: Duration,
+}
+
+impl CallTimeouts {
+    /// The same time for each step.
+    #[must_use]
+    pub fn all(time: Duration) -> Self {
+        Self { connect: time, send: time, read: time }
+    }
+}
+
+/// A part of a call that HTTP does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadCall(pub &'static str);
+
+impl fmt::Display for BadCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for BadCall {}
+
+/// An HTTP request to be sent by [`crate::Services::call`].
+#[derive(Debug)]
+pub struct Call {
+    method: String,
+    authority: Vec<u8>,
+    target: Vec<u8>,
+    /// Its fields, besides `Host`, `Content-Length` and `Transfer-Encoding`, which follow from the rest.
+    pub headers: HeaderEdits,
+    /// Its body.
+    pub body: CallBody,
+    /// How long each step may take.
+    pub timeouts: CallTimeouts,
+}
+
+impl Call {
+    /// A request without fields and body. `target` is path and query, percent-encoded.
+    ///
+    /// # Errors
+    /// A method that is no token, a target or authority with a byte that it must not hold.
+    pub fn new(
+        method: &str,
+        authority: impl Into<Vec<u8>>,
+        target: impl Into<Vec<u8>>,
+        timeouts: CallTimeouts,
+    ) -> Result<Self, BadCall> {
+        let (authority, target) = (authority.into(), target.into());
+        if method.is_empty()
+            || !method.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        {
+            return Err(BadCall("the method is no token"));
+        }
+        if !is_target(&target) {
+            return Err(BadCall("the request target holds a space or a control character"));
+        }
+        if !is_authority(&authority) {
+            return Err(BadCall("the host holds a character that no host may have"));
+        }
+        let (method, body) = (method.to_owned(), CallBody::Empty);
+        Ok(Self { method, authority, target, headers: HeaderEdits::default(), body, timeouts })
+    }
+
+    /// The method's token.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The value of `Host`.
+    #[must_use]
+    pub fn authority(&self) -> &[u8] {
+        &self.authority
+    }
+
+    /// Path and query.
+    #[must_use]
+    pub fn target(&self) -> &[u8] {
+        &self.target
+    }
+
+    /// Whether the request may be sent again where nothing of an answer came (RFC 9110 section 9.2.2).
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        wire::Method::from_token(self.method.as_bytes()).is_idempotent()
+            && !matches!(self.body, CallBody::Stream(_))
+    }
+}
+
+/// Whether `target` may stand in a request line: visible ASCII, and bytes of UTF-8 that servers accept.
+fn is_target(target: &[u8]) -> bool {
+    target.first() == Some(&b'/') && target.iter().all(|byte| *byte > b' ' && *byte != 0x7f)
+}
+
+/// Whether `authority` may be the value of `Host` (RFC 3986 section 3.2.2): a name or an address, and a port.
+fn is_authority(authority: &[u8]) -> bool {
+    !authority.is_empty()
+        && authority.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(byte))
+}
+
+/// The body of a call.
+#[derive(Default)]
+pub enum CallBody {
+    /// None.
+    #[default]
+    Empty,
+    /// Bytes that are there.
+    Bytes(Bytes),
+    /// Pieces that come one after the other, sent with chunked framing.
+    Stream(Box<dyn BodySource>),
+}
+
+impl fmt::Debug for CallBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Bytes(bytes) => f.debug_tuple("Bytes").field(&bytes.len()).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A body that is read piece by piece.
+pub trait BodySource {
+    /// Returns the next piece, which is not empty; `None` at the end. After an error or the end it is not polled
+    /// again.
+    ///
+    /// # Errors
+    /// What kept the body from being complete.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
+}
+
+/// A body of one piece.
+impl BodySource for Option<Bytes> {
+    fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        Poll::Ready(self.take().filter(|bytes| !bytes.is_empty()).map(Ok))
+    }
+}
+
+/// Header fields as received, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields(pub Vec<(String, Vec<u8>)>);
+
+impl Fields {
+    /// The value of the first field called `name` (any case).
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.all(name).next()
+    }
+
+    /// The values of all fields called `name` (any case).
+    pub fn all<'f>(&'f self, name: &str) -> impl Iterator<Item = &'f [u8]> {
+        self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| &value[..])
+    }
+}
+
+/// The answer to a call: its head, and its body yet to be read. Dropping it closes the connection, unless the body was
+/// read to its end.
+pub struct Answer {
+    /// The status code, 200 to 599.
+    pub status: u16,
+    /// The fields, without those of the connection (RFC 9110 section 7.6.1).
+    pub fields: Fields,
+    /// The body.
+    pub body: Box<dyn BodySource>,
+}
+
+impl Answer {
+    /// Returns the next piece of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// A body that broke off, or a read that timed out.
+    pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        poll_fn(|cx| self.body.poll_next(cx)).await
+    }
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// As [`Self::next`], and a body of more than `limit_bytes`.
+    pub async fn collect(mut self, limit_bytes: usize) -> Result<(u16, Fields, Vec<u8>), CallError> {
+        let mut whole = Vec::new();
+        while let Some(piece) = self.next().await {
+            let piece = piece.map_err(|error| CallError::body(&error))?;
+            if whole.len() + piece.len() > limit_bytes {
+                return Err(CallError {
+                    kind: CallErrorKind::TooLarge,
+                    reason: "the response body is too large",
+                });
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok((self.status, self.fields, whole))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("fields", &self.fields)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a call or a connection failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallError {
+    /// What kind of failure it is.
+    pub kind: CallErrorKind,
+    /// The cause, for the log.
+    pub reason: &'static str,
+}
+
+/// Kinds of [`CallError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallErrorKind {
+    /// A timeout passed.
+    Timeout,
+    /// The connection could not be made, or ended early.
+    Connection,
+    /// The answer is no valid HTTP.
+    Protocol,
+    /// The body is larger than the limit.
+    TooLarge,
+    /// The upstream has no usable node, or its name cannot be resolved.
+    NoNode,
+    /// The worker ends, or has as many calls under way as it allows.
+    Unavailable,
+}
+
+impl CallError {
+    /// The error of a body that broke off.
+    #[must_use]
+    pub fn body(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut => {
+                Self { kind: CallErrorKind::Timeout, reason: "timed out in the response body" }
+            }
+            io::ErrorKind::InvalidData => {
+                Self { kind: CallErrorKind::Protocol, reason: "the response body is malformed" }
+            }
+            _ => Self { kind: CallErrorKind::Connection, reason: "the response body broke off" },
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason)
+    }
+}
+
+impl std::error::Error for CallError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_cannot_hold_what_would_end_its_request_line() {
+        let call = |method, host: &str, target: &str| {
+            Call::new(method, host, target, CallTimeouts::all(Duration::from_secs(1))).is_ok()
+        };
+        assert!(call("GET", "a.com:80", "/a?b=%20"));
+        assert!(call("M-SEARCH", "[::1]:80", "/\u{e9}"));
+        for (method, host, target) in [
+            ("GE T", "a", "/"),
+            ("", "a", "/"),
+            ("GET\r\n", "a", "/"),
+            ("GET", "", "/"),
+            ("GET", "a\r\nx: y", "/"),
+            ("GET", "a b", "/"),
+            ("GET", "a/b", "/"),
+            ("GET", "a", ""),
+            ("GET", "a", "a"),
+            ("GET", "a", "/ HTTP/1.1\r\nx: y"),
+            ("GET", "a", "/\0"),
+            ("GET", "a", "/\x7f"),
+        ] {
+            assert!(!call(method, host, target), "{method:?} {host:?} {target:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_split_off_its_host() {
+        for (authority, expected) in [
+            ("a.com", Some(("a.com", None))),
+            ("a.com:8080", Some(("a.com", Some(8080)))),
+            ("[::1]:8080", Some(("::1", Some(8080)))),
+            ("[::1]", Some(("::1", None))),
+            ("[::1]x", None),
+            ("", None),
+            (":80", None),
+            ("a:0", None),
+            ("a:b", None),
+            ("a:70000", None),
+        ] {
+            assert_eq!(split_port(authority), expected, "{authority}");
+        }
+    }
+}
