@@ -13,6 +13,7 @@ mod limit_key;
 pub mod logging;
 mod random;
 mod redis_policy;
+mod service_call;
 mod status;
 mod text;
 
@@ -25,6 +26,7 @@ pub mod echo;
 pub mod example_plugin;
 pub mod fault_injection;
 pub mod file_logger;
+pub mod forward_auth;
 pub mod grpc_transcode;
 pub mod grpc_web;
 pub mod gzip;
@@ -67,6 +69,7 @@ pub const ALL: &[&PluginDef] = &[
     &example_plugin::DEF,
     &fault_injection::DEF,
     &file_logger::DEF,
+    &forward_auth::DEF,
     &grpc_transcode::DEF,
     &grpc_web::DEF,
     &gzip::DEF,

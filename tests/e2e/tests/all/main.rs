@@ -27,6 +27,7 @@ mod life;
 mod limits;
 mod loggers;
 mod logs;
+mod plugin_calls;
 mod protocol;
 mod readme;
 mod referees;
