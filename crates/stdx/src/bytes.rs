@@ -296,6 +296,40 @@ mod tests {
         agrees(Not((Range::<b'a', b'z'>, Range::<b'0', b'9'>)));
     }
 
+    /// Compares what is found in eight bytes with the search byte by byte, for all pairs of neighbours: a false flag comes
+    /// from the borrow out of the byte below.
+    fn agrees_on_pairs(wanted: impl Wanted, exact: bool) {
+        for at in 0..7 {
+            for pair in 0..=u16::MAX {
+                for filler in [0, b'a', 0x80, 0xff] {
+                    let mut bytes = [filler; 8];
+                    bytes[at..at + 2].copy_from_slice(&pair.to_le_bytes());
+                    let flags = wanted.in_eight(u64::from_le_bytes(bytes));
+                    let first = bytes.iter().position(|byte| wanted.is(*byte));
+                    assert_eq!((flags != 0).then(|| flags.trailing_zeros() as usize / 8), first, "{bytes:?}");
+                    if exact {
+                        let all = flags.to_le_bytes().map(|flag| flag != 0);
+                        assert_eq!(all, bytes.map(|byte| wanted.is(byte)), "{bytes:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_of_eight_flags_is_exact_whatever_the_neighbours_are() {
+        agrees_on_pairs(Byte::<b':'>, false);
+        agrees_on_pairs(Byte::<0>, false);
+        agrees_on_pairs(Byte::<0xff>, false);
+        agrees_on_pairs(Control::<0x1f>, false);
+        agrees_on_pairs(Control::<b' '>, false);
+        agrees_on_pairs((Control::<b' '>, (Byte::<b'#'>, NonAscii)), false);
+        agrees_on_pairs(Range::<b'a', b'z'>, true);
+        agrees_on_pairs(Range::<0, 0x7f>, true);
+        agrees_on_pairs((Range::<b'a', b'z'>, (Range::<b'0', b'9'>, Range::<b'-', b'.'>)), true);
+        agrees_on_pairs(Not((Range::<b'a', b'z'>, (Range::<b'0', b'9'>, Range::<b'-', b'.'>))), false);
+    }
+
     #[test]
     fn a_pair_is_found_wherever_it_stands_and_nothing_behind_it() {
         for size in 0..40 {

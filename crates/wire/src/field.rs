@@ -115,7 +115,8 @@ pub enum Known {
 }
 
 impl Known {
-    /// Classifies a field name, a token; names are case-insensitive (RFC 9110 section 5.1).
+    /// Classifies a field name; names are case-insensitive (RFC 9110 section 5.1). A name that is classified as anything
+    /// but [`Known::Other`] is a token, whatever bytes are passed in.
     #[must_use]
     #[inline(always)]
     pub fn classify(name: &[u8]) -> Self {
@@ -145,15 +146,82 @@ impl Known {
     }
 }
 
-/// Whether `token` is `word`, whatever its case; no byte of it may be a control character. Of all others only those
-/// that differ in case alone become equal to a letter or a hyphen with bit 5 set; with the length known, the loop is a
-/// few wide instructions.
+/// Whether `token` equals `word` but for the case of letters.
+///
+/// Bit 5 is ignored only where `word` has a letter: a hyphen without it is a CR, an underscore with it is DEL, and both
+/// would pass for a part of the name. `word` is known when this is compiled, so the bits to ignore are a constant and
+/// the loop becomes a few wide instructions.
 #[inline(always)]
 pub(crate) fn is<const N: usize>(token: &[u8], word: &[u8; N]) -> bool {
     let Ok(token) = <&[u8; N]>::try_from(token) else { return false };
     let mut difference = 0;
     for at in 0..N {
-        difference |= (token[at] | 0x20) ^ (word[at] | 0x20);
+        let case = if word[at].is_ascii_alphabetic() { 0x20 } else { 0 };
+        difference |= (token[at] | case) ^ (word[at] | case);
     }
     difference == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every name that is classified, and as what.
+    const NAMES: [(&str, Known); 20] = [
+        ("te", Known::Te),
+        ("host", Known::Host),
+        ("date", Known::Date),
+        ("expect", Known::Expect),
+        ("server", Known::Server),
+        ("upgrade", Known::Upgrade),
+        ("referer", Known::Referer),
+        ("x-real-ip", Known::XRealIp),
+        ("connection", Known::Connection),
+        ("keep-alive", Known::KeepAlive),
+        ("user-agent", Known::UserAgent),
+        ("content-length", Known::ContentLength),
+        ("content_length", Known::FramingAlias),
+        ("x-forwarded-for", Known::XForwardedFor),
+        ("proxy-connection", Known::ProxyConnection),
+        ("x-forwarded-host", Known::XForwardedOther),
+        ("x-forwarded-port", Known::XForwardedOther),
+        ("transfer-encoding", Known::TransferEncoding),
+        ("x-forwarded-proto", Known::XForwardedOther),
+        ("transfer_encoding", Known::FramingAlias),
+    ];
+
+    #[test]
+    fn a_name_is_known_only_where_it_differs_in_case_alone() {
+        for (name, expected) in NAMES {
+            assert_eq!(Known::classify(name.as_bytes()), expected, "{name}");
+            assert_eq!(Known::classify(name.to_ascii_uppercase().as_bytes()), expected, "{name}");
+            for at in 0..name.len() {
+                for byte in 0..=u8::MAX {
+                    let mut changed = name.as_bytes().to_vec();
+                    changed[at] = byte;
+                    let other = NAMES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(&changed));
+                    let expected = other.map_or(Known::Other, |(_, known)| *known);
+                    assert_eq!(
+                        Known::classify(&changed),
+                        expected,
+                        "{:?}",
+                        changed.escape_ascii().to_string()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_compared_byte_by_byte_and_letters_without_their_case() {
+        // Every pair of bytes: what the word may hold, and what stands in its place.
+        macro_rules! pairs {
+            ($($word:literal)*) => {
+                for token in 0..=u8::MAX {
+                    $(assert_eq!(is(&[token], $word), [token].eq_ignore_ascii_case($word), "{token:#x}");)*
+                }
+            };
+        }
+        pairs!(b"a" b"k" b"z" b"A" b"Z" b"-" b"_" b"0" b"9" b"@" b"[" b"`" b"{" b"\r" b"\x7f" b"\0" b"\xff");
+    }
 }

@@ -129,6 +129,18 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_of_eight_bytes_neither_hide_nor_feign_what_needs_escaping() {
+        for at in 0..7 {
+            for pair in 0..=u16::MAX {
+                let mut value = [b'a'; 8];
+                value[at..at + 2].copy_from_slice(&pair.to_le_bytes());
+                let expected = value.iter().any(|byte| needs_escape(*byte));
+                assert_eq!(strange(u64::from_le_bytes(value)) != 0, expected, "{value:?}");
+            }
+        }
+    }
+
+    #[test]
     fn values_are_escaped_as_nginx_does() {
         for (value, default, json) in [
             (&b"plain /a?b=c&d=%20"[..], "plain /a?b=c&d=%20", "plain /a?b=c&d=%20"),

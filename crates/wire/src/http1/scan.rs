@@ -244,6 +244,40 @@ mod tests {
         }
     }
 
+    /// Names that the gateway knows, and one that it doesn't.
+    const NAMES: [&str; 9] = [
+        "te",
+        "host",
+        "x-real-ip",
+        "keep-alive",
+        "content-length",
+        "x-forwarded-for",
+        "proxy-connection",
+        "transfer-encoding",
+        "x-unknown-field",
+    ];
+
+    #[test]
+    fn a_name_with_a_byte_that_no_token_has_is_refused_wherever_it_stands() {
+        for (name, ending) in NAMES.iter().flat_map(|name| [(name, ": v\r\n"), (name, ":v \r\n")]) {
+            for at in 0..name.len() {
+                for byte in 0..=u8::MAX {
+                    let mut bytes = [name.as_bytes(), ending.as_bytes()].concat();
+                    bytes[at] = byte;
+                    let shown = bytes.escape_ascii().to_string();
+                    let end = bytes.iter().position(|byte| *byte == b':').expect("there is a colon");
+                    let is_name = end > 0 && bytes[..end].iter().all(|byte| TOKEN[usize::from(*byte)]);
+                    match line(&bytes, 0) {
+                        Scan::Done(Line::Field { name, .. }) => {
+                            assert!(is_name && name == Span::new(0, end), "{shown}");
+                        }
+                        other => assert!(!is_name && matches!(other, Scan::Bad(_)), "{shown}: {other:?}"),
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn tokens_end_where_the_table_says() {
         for length in 1..20 {
