@@ -99,7 +99,6 @@ impl Worker {
         let token = WorkerToken::claim()?;
         let clock = Clock::new(&config.server);
         Some(Self {
-            clock,
             upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
             files: RefCell::new(Files::new(variants, files_max(config.workers))),
@@ -107,7 +106,8 @@ impl Worker {
             shows_upstream_status: Cell::new(config.show_upstream_status),
             config: RefCell::new(Rc::new(config.clone())),
             buffers: Buffers::default(),
-            timers: Timers::default(),
+            timers: Timers::new(clock.now()),
+            clock,
             sleeps,
             context,
             draining: Cell::new(false),
@@ -167,7 +167,7 @@ impl Worker {
 
     fn tick(&self) {
         self.clock.tick();
-        self.timers.sweep(self.clock.now_ms());
+        self.timers.sweep();
         self.upstreams.sweep(self.clock.now_ms());
         // Taken here as well, so that an idle worker lets go of old snapshots.
         drop(self.snapshot());
@@ -235,7 +235,7 @@ async fn serve(start: Start) -> io::Result<()> {
                     Phase::Draining(patience) => {
                         accepting.keep(&[]);
                         worker.draining.set(true);
-                        worker.timers.expire_idle(false);
+                        worker.timers.wake_idle();
                         ends_at_ms = Some(worker.clock.deadline_ms(patience));
                     }
                 }
@@ -255,7 +255,7 @@ async fn serve(start: Start) -> io::Result<()> {
             }
         }
         if let Some(ends_at_ms) = ends_at_ms {
-            worker.timers.expire_idle(false);
+            worker.timers.wake_idle();
             if worker.open.get() == 0 || worker.clock.now_ms() >= ends_at_ms {
                 break;
             }
