@@ -87,8 +87,8 @@ async fn behind_proxy(worker: Rc<Worker>, mut stream: TcpStream, listen: Listen,
         let _open = Open::new(&worker);
         let registration = worker.timers.register();
         attach(&registration.timer).await;
-        registration.timer.arm(worker.clock.deadline_ms(worker.config().client.header_timeout));
-        match proxy_protocol::read_header(&mut stream, &registration.timer).await {
+        let ends_at_ms = worker.clock.deadline_ms(worker.config().client.header_timeout);
+        match proxy_protocol::read_header(&mut stream, registration.timer.by(ends_at_ms)).await {
             Ok(header) => header.ends.map(|ends| ends.source),
             Err(reason) => return tracing::error!(client = %client.addr, "{reason}"),
         }

@@ -2,15 +2,44 @@
 
 use crate::timer::TICK;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-const TICK_MS: u64 = TICK.as_millis() as u64;
+pub(crate) const TICK_MS: u64 = TICK.as_millis() as u64;
+
+/// The worker time, in milliseconds since the worker started, as of the last tick. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Now(Rc<Cell<u64>>);
+
+impl Now {
+    #[inline]
+    pub(crate) fn ms(&self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) fn set(&self, ms: u64) {
+        self.0.set(ms);
+    }
+}
+
+/// The point `after` a moment of the worker time. One tick more, because the last one may be almost a tick ago: a deadline
+/// may come late, never early.
+#[inline]
+pub(crate) fn after_ms(now_ms: u64, after: Duration) -> u64 {
+    now_ms.saturating_add(millis(after)).saturating_add(TICK_MS)
+}
+
+/// A duration in milliseconds. In 64 bits, because this runs several times per request.
+#[inline]
+pub(crate) fn millis(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1000).saturating_add(u64::from(time.subsec_millis()))
+}
 
 /// A worker's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    now_ms: Cell<u64>,
+    now: Now,
     /// `Server: ...\r\nDate: ...\r\n`, of `date_second`.
     lines: RefCell<Vec<u8>>,
     server: RefCell<String>,
@@ -23,7 +52,7 @@ impl Clock {
     pub(crate) fn new(server: &str) -> Self {
         let clock = Self {
             start: Instant::now(),
-            now_ms: Cell::new(0),
+            now: Now::default(),
             lines: RefCell::new(Vec::new()),
             server: RefCell::new(server.to_owned()),
             date_second: Cell::new(u64::MAX),
@@ -42,7 +71,7 @@ impl Clock {
 
     /// Reads the system's clocks.
     pub(crate) fn tick(&self) {
-        self.now_ms.set(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.now.set(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX));
         let wall = SystemTime::now();
         let since_epoch = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.unix_ms.set(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
@@ -57,16 +86,18 @@ impl Clock {
     /// Milliseconds since the worker started, as of the last tick.
     #[inline]
     pub(crate) fn now_ms(&self) -> u64 {
-        self.now_ms.get()
+        self.now.ms()
+    }
+
+    /// The worker time, for those that read it by themselves.
+    pub(crate) fn now(&self) -> Now {
+        self.now.clone()
     }
 
     /// The point `after` the last tick.
     #[inline]
     pub(crate) fn deadline_ms(&self, after: Duration) -> u64 {
-        // One tick more, because the last one may be almost a tick ago: a deadline may come late, never early. In 64
-        // bits, because this runs several times per request: 584 million years are enough.
-        let after_ms = after.as_secs().wrapping_mul(1000).wrapping_add(u64::from(after.subsec_millis()));
-        self.now_ms.get().wrapping_add(after_ms).wrapping_add(TICK_MS)
+        after_ms(self.now_ms(), after)
     }
 
     /// Milliseconds since the Unix epoch, as of the last tick.

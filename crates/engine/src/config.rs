@@ -108,11 +108,13 @@ pub struct ClientLimits {
     pub keepalive_timeout: Duration,
     /// Requests per connection.
     pub keepalive_requests: u64,
-    /// To receive a whole head, from its first byte.
+    /// To complete a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// To receive a whole head: the first of a connection from the connection's start, a later one from its first byte.
     pub header_timeout: Duration,
-    /// Between two reads of a body.
+    /// Between two successive reads of a body.
     pub body_timeout: Duration,
-    /// Between two writes.
+    /// Between two successive writes.
     pub send_timeout: Duration,
     /// Largest request body; 0: no limit.
     pub max_body_bytes: u64,

@@ -1,11 +1,11 @@
 //! A client's connection: one request after the other, for as long as both sides want.
 
 use crate::buffers::Scratch;
-use crate::config::{ClientLimits, EngineConfig};
+use crate::config::EngineConfig;
 use crate::exchange::{self, After};
 use crate::http2;
 use crate::io;
-use crate::timer::{Registration, Timer};
+use crate::timer::{Registration, TimeLimit, Timer};
 use crate::transport::{self, Stream};
 use crate::worker::Worker;
 use observe::metrics::State;
@@ -23,14 +23,14 @@ use wire::http2::Opening;
 use wire::{HeadError, RequestView};
 
 /// How long a closing connection is read on, so that the client can read the answer before the reset that unread
-/// bytes would cause.
-const LINGER: Duration = Duration::from_secs(2);
+/// bytes would cause: nginx's `lingering_time`, and its default.
+pub(crate) const LINGERING_TIME: Duration = Duration::from_secs(30);
+
+/// How long a closing connection waits for more of these bytes: nginx's `lingering_timeout`, and its default.
+const LINGERING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes without a line end after which an incomplete head is looked at all the same, for its length.
 const PARSE_EVERY: usize = 1024;
-
-/// How much is read on for that.
-const LINGER_BYTES: usize = 1024 * 1024;
 
 /// What an exchange needs of its connection.
 pub(crate) struct Link<'c> {
@@ -57,8 +57,9 @@ pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client:
         let open = Open::new(&worker);
         let registration = worker.timers.register();
         attach(&registration.timer).await;
-        registration.timer.arm(worker.clock.deadline_ms(worker.config().client.header_timeout));
-        let handshake = transport::accept(stream, &server, || worker.snapshot(), &registration.timer);
+        let ends_at_ms = worker.clock.deadline_ms(worker.config().client.handshake_timeout);
+        let limit = registration.timer.by(ends_at_ms);
+        let handshake = transport::accept(stream, &server, || worker.snapshot(), limit);
         // Boxed: what a handshake holds is much more than what a connection does afterwards.
         let session = Box::pin(handshake).await;
         drop(open);
@@ -96,11 +97,16 @@ pub(crate) fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) -> i
         attach(timer).await;
         let forwarded = exchange::forwarded_lines(&client);
         let mut terms = Terms::new(&worker, &client);
+        // The first head's time begins with the connection, that of a later one with its first byte.
+        let mut head_by_ms = Some(worker.clock.deadline_ms(terms.config.client.header_timeout));
         let mut number = 0;
         let mut kept = None::<Box<Scratch>>;
         loop {
-            let limits = &terms.config.client;
-            let begun = first_bytes(&worker, limits, &mut stream, timer, kept.take(), number == 0).await;
+            let limit = match head_by_ms {
+                Some(at_ms) => timer.by(at_ms),
+                None => timer.within(terms.config.client.keepalive_timeout),
+            };
+            let begun = first_bytes(&worker, &mut stream, timer, limit, kept.take(), number == 0).await;
             let Some(mut scratch) = begun else { return };
             if !worker.runs(&terms.config) {
                 terms = Terms::new(&worker, &client);
@@ -118,7 +124,7 @@ pub(crate) fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) -> i
                 number,
             };
             let named;
-            let after = match read_head(&mut link, &mut scratch).await {
+            let after = match read_head(&mut link, &mut scratch, head_by_ms.take()).await {
                 Head::Complete => {
                     named = if terms.believed { named_by_proxy(&link, &scratch) } else { None };
                     if let Some(Named { client, forwarded }) = named.as_deref() {
@@ -143,7 +149,7 @@ pub(crate) fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) -> i
                     kept = Some(scratch);
                     open.is(if unread == 0 { State::Waiting } else { State::Reading });
                 }
-                After::Linger => {
+                After::Drain | After::Linger => {
                     linger(&worker, &mut stream, timer, &mut scratch).await;
                     return worker.buffers.put_scratch(scratch);
                 }
@@ -209,18 +215,17 @@ pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<Box<N
 /// once there are some. `None` when the connection is over.
 async fn first_bytes(
     worker: &Worker,
-    limits: &ClientLimits,
     stream: &mut Stream,
     timer: &Timer,
+    mut limit: TimeLimit<'_>,
     mut spare: Option<Box<Scratch>>,
     fresh: bool,
 ) -> Option<Box<Scratch>> {
     if let Some(begun) = spare.take_if(|spare| spare.filled > 0) {
         return Some(begun);
     }
-    // A new connection gets the time that a head may take; a used one the time it may idle.
-    let patience = if fresh { limits.header_timeout } else { limits.keepalive_timeout };
-    timer.arm(worker.clock.deadline_ms(patience));
+    // Nothing else of this task waits.
+    timer.clear();
     timer.set_idle(!fresh);
     let scratch = poll_fn(|cx| {
         let mut scratch =
@@ -231,7 +236,7 @@ async fn first_bytes(
                 scratch.filled = buffer.filled().len();
                 Poll::Ready(Some(scratch))
             }
-            Poll::Pending if !timer.expired() => {
+            Poll::Pending if !(limit.is_over() || (!fresh && worker.draining.get())) => {
                 worker.buffers.put_scratch(scratch);
                 Poll::Pending
             }
@@ -256,9 +261,8 @@ enum Head {
     Gone,
 }
 
-/// Reads on until the head is complete.
-async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
-    let mut armed = false;
+/// Reads on until the head is complete: by `ends_at_ms`, or within the time that a head may take from now.
+async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch, mut ends_at_ms: Option<u64>) -> Head {
     let mut parsed = 0;
     loop {
         // A head that drips in byte by byte is not parsed at each byte: only at line ends, and now and then.
@@ -272,11 +276,9 @@ async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
                 Err(error) => return Head::Refused(error),
             }
         }
-        if !armed {
-            armed = true;
-            link.timer.arm(link.worker.clock.deadline_ms(link.config.client.header_timeout));
-        }
-        match io::read(link.stream, &mut scratch.input[scratch.filled..], link.timer).await {
+        let from_now = || link.worker.clock.deadline_ms(link.config.client.header_timeout);
+        let limit = link.timer.by(*ends_at_ms.get_or_insert_with(from_now));
+        match io::read(link.stream, &mut scratch.input[scratch.filled..], limit).await {
             Ok(0) => return Head::Gone,
             Ok(count) => scratch.filled += count,
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Head::Late,
@@ -287,14 +289,18 @@ async fn read_head(link: &mut Link<'_>, scratch: &mut Scratch) -> Head {
 
 /// Closes a connection whose peer may still be sending: what it sends is read and thrown away for a moment.
 async fn linger(worker: &Worker, stream: &mut Stream, timer: &Timer, scratch: &mut Scratch) {
-    timer.arm(worker.clock.deadline_ms(LINGER));
-    if io::shutdown(stream, timer).await.is_err() {
+    if io::shutdown(stream, timer.within(LINGERING_TIMEOUT)).await.is_err() {
         return;
     }
-    let mut left = LINGER_BYTES;
-    while let Ok(count) = io::read(stream, &mut scratch.input, timer).await {
-        left = left.saturating_sub(count);
-        if count == 0 || left == 0 {
+    timer.set_idle(true);
+    let ends_at_ms = worker.clock.deadline_ms(LINGERING_TIME);
+    while worker.clock.now_ms() < ends_at_ms {
+        let mut limit = timer.within(LINGERING_TIMEOUT);
+        let read = poll_fn(|cx| match io::poll_read(stream, cx, &mut scratch.input, &mut limit) {
+            Poll::Pending if worker.draining.get() => Poll::Ready(Ok(0)),
+            polled => polled,
+        });
+        if !read.await.is_ok_and(|count| count > 0) {
             return;
         }
     }
@@ -340,10 +346,10 @@ impl<'w> Pause<'w> {
 
     pub(crate) async fn one_tick(&mut self) {
         let timer = &self.registration.timer;
-        timer.arm(self.worker.clock.now_ms() + 1);
+        let mut limit = timer.by(self.worker.clock.now_ms() + 1);
         poll_fn(|cx| {
             timer.attach(cx);
-            if timer.expired() { Poll::Ready(()) } else { Poll::Pending }
+            if limit.is_over() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -30,8 +30,12 @@ struct Shared {
     client: Client,
     /// As in [`crate::connection::Link`].
     forwarded: Vec<u8>,
-    /// The connection's deadline: it runs while no request is under way.
+    /// The wake-up of the connection's task.
     timer: Rc<Timer>,
+    /// When the time of a connection without a request under way is up, in worker time.
+    idle_until_ms: Cell<u64>,
+    /// When the last request ended, in worker time: what it sent leaves before the connection does.
+    rests_since_ms: Cell<u64>,
     /// Requests under way.
     active: Cell<usize>,
     /// Requests so far.
@@ -54,6 +58,8 @@ pub(crate) async fn serve(
         forwarded: crate::exchange::forwarded_lines(&client),
         client,
         timer: Rc::clone(timer),
+        idle_until_ms: Cell::new(u64::MAX),
+        rests_since_ms: Cell::new(0),
         active: Cell::new(0),
         number: Cell::new(0),
         cut: Cell::new(0),
@@ -63,9 +69,10 @@ pub(crate) async fn serve(
     let stream = Rc::new(RefCell::new(stream));
     let begun = Begun { read, stream: Rc::clone(&stream) };
     let mut handshake = pin!(limits::builder().handshake::<_, Bytes>(begun));
+    let mut limit = timer.within(worker.config().client.header_timeout);
     let begun = poll_fn(|cx| match handshake.as_mut().poll(cx) {
         Poll::Ready(begun) => Poll::Ready(Some(begun)),
-        Poll::Pending if timer.expired() => Poll::Ready(None),
+        Poll::Pending if limit.is_over() => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     })
     .await;
@@ -101,7 +108,21 @@ impl Shared {
     /// No request is under way: the time that the connection may idle begins.
     fn rests(&self) {
         let patience = self.worker.config.borrow().client.keepalive_timeout;
-        self.timer.arm(self.worker.clock.deadline_ms(patience));
+        self.rests_since_ms.set(self.worker.clock.now_ms());
+        self.ends_by(self.worker.clock.deadline_ms(patience));
+    }
+
+    /// Has the connection's task look at `at_ms` whether the connection is over.
+    fn ends_by(&self, at_ms: u64) {
+        self.idle_until_ms.set(at_ms);
+        self.timer.wake_by(at_ms);
+    }
+
+    /// Whether it is time to look whether the connection is over. If not, the task is woken when it is.
+    fn is_late(&self) -> bool {
+        let at_ms = self.idle_until_ms.get();
+        self.timer.wake_by(at_ms);
+        self.worker.clock.now_ms() >= at_ms || self.worker.draining.get()
     }
 
     /// The connection is over; counted where it ends for the client's mistakes.
@@ -123,7 +144,7 @@ struct Driven<'s> {
 impl Driven<'_> {
     /// Accepts requests, and sends and receives for those under way. At the end what the client did wrong, if anything.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
-        if self.shared.timer.expired() && self.is_over() {
+        if self.shared.is_late() && self.is_over() {
             return Poll::Ready(None);
         }
         loop {
@@ -151,11 +172,13 @@ impl Driven<'_> {
     fn is_over(&mut self) -> bool {
         let shared = self.shared;
         let rests = shared.active.get() == 0;
-        let over = rests && self.ends_at_ms.is_some_and(|at| shared.worker.clock.now_ms() >= at);
+        let now_ms = shared.worker.clock.now_ms();
+        let rests_long = rests && now_ms > shared.rests_since_ms.get();
+        let over = rests_long && self.ends_at_ms.is_some_and(|at| now_ms >= at);
         if rests || shared.worker.draining.get() {
             self.end();
         } else {
-            shared.timer.disarm();
+            shared.idle_until_ms.set(u64::MAX);
         }
         over
     }
@@ -174,7 +197,7 @@ impl Driven<'_> {
             }
         };
         self.ends_at_ms = Some(ends_at_ms);
-        self.shared.timer.arm(ends_at_ms);
+        self.shared.ends_by(ends_at_ms);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The PROXY protocol's header at the start of a client's connection.
 
 use crate::io::read;
-use crate::timer::Timer;
+use crate::timer::TimeLimit;
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
@@ -13,11 +13,11 @@ use wire::proxy_protocol::{HEADER_MAX, Header};
 ///
 /// # Errors
 /// Why there is none, for the log.
-pub(crate) async fn read_header(stream: &mut TcpStream, timer: &Timer) -> Result<Header, String> {
+pub(crate) async fn read_header(stream: &mut TcpStream, limit: TimeLimit<'_>) -> Result<Header, String> {
     let mut bytes = vec![0; HEADER_MAX];
     let mut taken = 0;
     loop {
-        let ahead = peek(stream, &mut bytes[taken..], timer).await.map_err(|error| error.to_string())?;
+        let ahead = peek(stream, &mut bytes[taken..], limit).await.map_err(|error| error.to_string())?;
         if ahead == 0 {
             return Err("the client left before its PROXY protocol header was complete".to_owned());
         }
@@ -25,7 +25,7 @@ pub(crate) async fn read_header(stream: &mut TcpStream, timer: &Timer) -> Result
         // Without the rest of the header, all that is there belongs to it.
         let end = header.map_or(taken + ahead, |header| header.length);
         while taken < end {
-            match read(stream, &mut bytes[taken..end], timer).await {
+            match read(stream, &mut bytes[taken..end], limit).await {
                 Ok(0) => return Err("the connection ended early".to_owned()),
                 Ok(count) => taken += count,
                 Err(error) => return Err(error.to_string()),
@@ -38,9 +38,9 @@ pub(crate) async fn read_header(stream: &mut TcpStream, timer: &Timer) -> Result
 }
 
 /// Copies what is there without taking it.
-async fn peek(stream: &TcpStream, into: &mut [u8], timer: &Timer) -> io::Result<usize> {
+async fn peek(stream: &TcpStream, into: &mut [u8], mut limit: TimeLimit<'_>) -> io::Result<usize> {
     poll_fn(|cx| match stream.poll_peek(cx, &mut ReadBuf::new(into)) {
-        Poll::Pending if timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        Poll::Pending => limit.pending(),
         polled => polled,
     })
     .await

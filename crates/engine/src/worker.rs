@@ -100,7 +100,6 @@ impl Worker {
         let current = Rc::new(Arc::clone(reader.current()));
         let clock = Clock::new(&config.server);
         Self {
-            clock,
             upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
             files: RefCell::new(Files::new(variants, files_max(config.workers))),
@@ -108,7 +107,8 @@ impl Worker {
             shows_upstream_status: Cell::new(config.show_upstream_status),
             config: RefCell::new(Rc::new(config.clone())),
             buffers: Buffers::default(),
-            timers: Timers::default(),
+            timers: Timers::new(clock.now()),
+            clock,
             services: Rc::new(WorkerServices::new(Weak::clone(this))),
             this: Weak::clone(this),
             context,
@@ -168,7 +168,7 @@ impl Worker {
 
     fn tick(&self) {
         self.clock.tick();
-        self.timers.sweep(self.clock.now_ms());
+        self.timers.sweep();
         self.upstreams.sweep(self.clock.now_ms());
         // Taken here as well, so that an idle worker lets go of old snapshots.
         drop(self.snapshot());
@@ -234,7 +234,7 @@ async fn serve(start: Start) -> io::Result<()> {
                     Phase::Draining(patience) => {
                         accepting.keep(&[]);
                         worker.draining.set(true);
-                        worker.timers.expire_idle(false);
+                        worker.timers.wake_idle();
                         ends_at_ms = Some(worker.clock.deadline_ms(patience));
                     }
                 }
@@ -254,7 +254,7 @@ async fn serve(start: Start) -> io::Result<()> {
             }
         }
         if let Some(ends_at_ms) = ends_at_ms {
-            worker.timers.expire_idle(false);
+            worker.timers.wake_idle();
             if worker.open.get() == 0 || worker.clock.now_ms() >= ends_at_ms {
                 break;
             }

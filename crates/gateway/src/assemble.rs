@@ -57,6 +57,7 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
         client: ClientLimits {
             keepalive_timeout: http.keepalive_timeout,
             keepalive_requests: http.keepalive_requests,
+            handshake_timeout: http.ssl_handshake_timeout,
             header_timeout: http.client_header_timeout,
             body_timeout: http.client_body_timeout,
             send_timeout: http.send_timeout,

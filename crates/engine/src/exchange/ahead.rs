@@ -15,12 +15,12 @@ pub(super) async fn read(
     most: usize,
 ) -> Result<(), ProxyError> {
     if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-        let sent = io::write_all(link.stream, CONTINUE, link.timer).await;
+        let limit = link.timer.within(link.config.client.send_timeout);
+        let sent = io::write_all(link.stream, CONTINUE, limit).await;
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
     }
-    let patience = link.config.client.body_timeout;
-    let deadline = || link.worker.clock.deadline_ms(patience);
-    let bytes = body.read_ahead(link.stream, link.timer, most, deadline).await?;
+    let limit = link.timer.within(link.config.client.body_timeout);
+    let bytes = body.read_ahead(link.stream, most, limit).await?;
     note(link, exchange, bytes, most);
     Ok(())
 }

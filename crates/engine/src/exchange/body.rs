@@ -1,10 +1,11 @@
 //! The request's body: what is in the buffer, and what is still to come.
 
+use super::upload::Pace;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
-use crate::timer::Timer;
+use crate::io::{self, Sink};
+use crate::timer::TimeLimit;
 use std::ops::{Deref, DerefMut};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncRead;
 use wire::http1::{BodyDecoder, chunk_head};
 use wire::{BodyEvent, BodyLength};
 
@@ -149,14 +150,35 @@ impl<'b> RequestBody<'b> {
         }
     }
 
+    /// Waits for its first byte.
+    pub(super) async fn begin<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        limit: TimeLimit<'_>,
+    ) -> Result<(), ProxyError> {
+        if self.has_begun() { Ok(()) } else { self.fill(client, limit).await }
+    }
+
+    /// Decodes what has been read, and throws it away.
+    pub(super) fn skip_read(&mut self) -> Result<(), ProxyError> {
+        while !self.is_done() {
+            let (used, event) = self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
+            let more = event == BodyEvent::NeedMore;
+            self.advance(used);
+            if more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads all of it, at most `limit` bytes, and leaves it to be sent as if it were still to come. `None` where there is
-    /// more; what was read of it is sent later as well. Nothing that follows the body is read.
+    /// more; what was read of it is sent later as well. Nothing that follows the body is read. `wait` limits each read.
     pub(super) async fn read_ahead<R: AsyncRead + Unpin>(
         &mut self,
         client: &mut R,
-        timer: &Timer,
         limit: usize,
-        deadline: impl Fn() -> u64,
+        wait: TimeLimit<'_>,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
         if matches!(self.length, BodyLength::Exact(length) if length > limit as u64) {
             return Ok(None);
@@ -178,8 +200,7 @@ impl<'b> RequestBody<'b> {
             if more {
                 let known = (self.end - at) as u64;
                 let wanted = decoder.at_least().saturating_sub(known).clamp(1, AHEAD_STEP);
-                timer.arm(deadline());
-                self.fill_more(client, timer, usize::try_from(wanted).unwrap_or(1)).await?;
+                self.fill_more(client, wait, usize::try_from(wanted).unwrap_or(1)).await?;
             }
         }
     }
@@ -188,7 +209,7 @@ impl<'b> RequestBody<'b> {
     async fn fill_more<R: AsyncRead + Unpin>(
         &mut self,
         client: &mut R,
-        timer: &Timer,
+        wait: TimeLimit<'_>,
         most: usize,
     ) -> Result<(), ProxyError> {
         let end = self.end + most;
@@ -201,7 +222,7 @@ impl<'b> RequestBody<'b> {
                 Buffer::Own(own) => own.bytes.resize(end, 0),
             }
         }
-        self.end += read_some(client, &mut self.buffer[self.end..end], timer).await?;
+        self.end += read_some(client, &mut self.buffer[self.end..end], wait).await?;
         Ok(())
     }
 
@@ -210,12 +231,11 @@ impl<'b> RequestBody<'b> {
         &mut self,
         client: &mut R,
         upstream: &mut W,
-        timer: &Timer,
-        deadline: impl Fn() -> u64,
+        pace: &Pace<'_>,
     ) -> Result<(), ProxyError>
     where
         R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
+        W: Sink,
     {
         let chunked = self.length == BodyLength::Chunked;
         let mut out = Vec::new();
@@ -257,24 +277,41 @@ impl<'b> RequestBody<'b> {
             if self.decoded > self.limit {
                 return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
             }
-            timer.arm(deadline());
             self.sending = true;
-            io::write_all(upstream, &out, timer).await.map_err(|e| ProxyError::io(Side::Upstream, &e))?;
+            let limit = pace.timer.within(pace.send_timeout);
+            io::write_all(upstream, &out, limit).await.map_err(|e| ProxyError::io(Side::Upstream, &e))?;
             self.sending = false;
             if ended {
                 return Ok(());
             }
-            timer.arm(deadline());
-            self.fill(client, timer).await?;
+            pace.upload.delay(self.fill_at(client, pace)).await?;
         }
     }
 
-    /// Reads and decodes what is left, and throws it away; an error when there is more than `limit`.
+    /// Reads more of it. Once there is a response, a client may be silent for as long as that moves.
+    async fn fill_at<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        pace: &Pace<'_>,
+    ) -> Result<(), ProxyError> {
+        let mut limit = pace.timer.within(pace.body_timeout);
+        loop {
+            match self.fill(client, limit).await {
+                Err(late) if late.kind == ErrorKind::Timeout && pace.is_answered() => {
+                    limit = pace.after_answer()
+                }
+                filled => return filled,
+            }
+        }
+    }
+
+    /// Reads and decodes what is left, and throws it away; an error when there is more than `limit`, or it takes longer
+    /// than `wait` allows.
     pub(super) async fn discard<R: AsyncRead + Unpin>(
         &mut self,
         client: &mut R,
-        timer: &Timer,
         limit: u64,
+        wait: TimeLimit<'_>,
     ) -> Result<(), ProxyError> {
         let start = self.consumed;
         while !self.is_done() {
@@ -289,18 +326,18 @@ impl<'b> RequestBody<'b> {
                 ));
             }
             if more {
-                self.fill(client, timer).await?;
+                self.fill(client, wait).await?;
             }
         }
         Ok(())
     }
 
-    /// Reads all of it into memory, at most `limit` bytes.
+    /// Reads all of it into memory, at most `limit` bytes. `wait` limits each read.
     pub(super) async fn collect<R: AsyncRead + Unpin>(
         &mut self,
         client: &mut R,
-        timer: &Timer,
         limit: usize,
+        wait: TimeLimit<'_>,
     ) -> Result<Vec<u8>, ProxyError> {
         let mut whole = Vec::new();
         loop {
@@ -318,7 +355,7 @@ impl<'b> RequestBody<'b> {
                 return Ok(whole);
             }
             if more {
-                self.fill(client, timer).await?;
+                self.fill(client, wait).await?;
             }
         }
     }
@@ -330,7 +367,11 @@ impl<'b> RequestBody<'b> {
 
     /// Reads more of it. An incomplete piece of framing moves to the front to make room. No more is read than the part
     /// of the head's buffer holds, because all of it may follow the body.
-    async fn fill<R: AsyncRead + Unpin>(&mut self, client: &mut R, timer: &Timer) -> Result<(), ProxyError> {
+    async fn fill<R: AsyncRead + Unpin>(
+        &mut self,
+        client: &mut R,
+        wait: TimeLimit<'_>,
+    ) -> Result<(), ProxyError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -343,7 +384,7 @@ impl<'b> RequestBody<'b> {
         if self.end >= room {
             return Err(bad_body(wire::http1::BodyError("framing larger than the buffer")));
         }
-        self.end += read_some(client, &mut self.buffer[self.end..room], timer).await?;
+        self.end += read_some(client, &mut self.buffer[self.end..room], wait).await?;
         Ok(())
     }
 }
@@ -374,9 +415,9 @@ impl DerefMut for Buffer<'_> {
 async fn read_some<R: AsyncRead + Unpin>(
     client: &mut R,
     buffer: &mut [u8],
-    timer: &Timer,
+    wait: TimeLimit<'_>,
 ) -> Result<usize, ProxyError> {
-    match io::read(client, buffer, timer).await {
+    match io::read(client, buffer, wait).await {
         Ok(0) => {
             let reason = "client closed while sending its body";
             Err(ProxyError::new(Side::Client, ErrorKind::Connection, reason))
@@ -392,18 +433,21 @@ fn bad_body(error: wire::http1::BodyError) -> ProxyError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::upload::Upload;
     use super::*;
+    use crate::clock::Now;
     use crate::timer::Timers;
     use std::future::{Future, poll_fn};
     use std::pin::pin;
     use std::task::Poll;
+    use std::time::Duration;
     use tokio::runtime::Builder;
 
     /// A response may come while the upstream takes no more of the body.
     #[test]
     fn a_body_is_sent_when_its_last_byte_is() {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
-        let timers = Timers::default();
+        let timers = Timers::new(Now::default());
         let timer = &timers.register().timer;
         for (room, sent) in [(3, false), (5, true)] {
             let mut lent = [0; 64];
@@ -411,7 +455,14 @@ mod tests {
             let (mut near, _far) = tokio::io::duplex(room);
             runtime.block_on(async {
                 let mut client = &b"hello"[..];
-                let mut sending = pin!(body.send(&mut client, &mut near, timer, || 0));
+                let pace = Pace {
+                    timer,
+                    now: Now::default(),
+                    body_timeout: Duration::from_secs(1),
+                    send_timeout: Duration::from_secs(1),
+                    upload: &Upload::default(),
+                };
+                let mut sending = pin!(body.send(&mut client, &mut near, &pace));
                 poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_ready())).await;
             });
             assert_eq!((body.is_done(), body.is_sent()), (true, sent), "where there is room for {room}");
@@ -421,7 +472,7 @@ mod tests {
     #[test]
     fn what_follows_a_body_is_left_behind_the_head() {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
-        let timers = Timers::default();
+        let timers = Timers::new(Now::default());
         let timer = &timers.register().timer;
         let next = b"GET /next HTTP/1.1\r\n";
         let wire = [b"28\r\n", &[b'x'; 40][..], b"\r\n0\r\n\r\n", next].concat();
@@ -434,9 +485,9 @@ mod tests {
                 let mut body = RequestBody::new(&mut lent, already, BodyLength::Chunked, 0);
                 let (unread, end) = runtime.block_on(async {
                     if let Some(limit) = ahead {
-                        body.read_ahead(&mut client, timer, limit, || 0).await.expect("sound");
+                        body.read_ahead(&mut client, limit, timer.unlimited()).await.expect("sound");
                     }
-                    body.discard(&mut client, timer, 1000).await.expect("sound");
+                    body.discard(&mut client, 1000, timer.unlimited()).await.expect("sound");
                     (body.unread(), body.give_back())
                 });
                 let left = [&lent[end - unread..end], client].concat();

@@ -4,20 +4,21 @@ use super::body::COPY_MAX;
 use super::partial::Asked;
 use super::relay::Job;
 use super::respond::{self, Framing};
+use super::upload::Upload;
 use super::{response_head, rewritten};
 use crate::buffers::Buffers;
+use crate::clock::after_ms;
 use crate::config::EngineConfig;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use crate::timer::Timer;
+use crate::timer::{TimeLimit, Timer};
 use crate::transport::{ReadSide, WriteSide};
 use crate::upstream::Connection;
 use crate::worker::Worker;
 use plugin::{Exchange, Keeper, ResponseSource, UpstreamResponse, Verdict};
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -46,12 +47,19 @@ pub(super) struct Ends<'e, 'c, 'u> {
     pub(super) config: &'e EngineConfig,
     pub(super) timer: &'e Timer,
     pub(super) client: &'e mut WriteSide<'c>,
-    /// The client's other half, watched for its end while the upstream thinks; `None` while a body is read from it.
-    pub(super) watch: Option<&'e mut ReadSide<'c>>,
+    /// Whether the client is watched for its end while the upstream thinks: not once bytes of its next request wait.
+    pub(super) watches: bool,
     pub(super) upstream: &'e mut ReadSide<'u>,
     pub(super) buffers: &'e Buffers,
-    /// Whether the response's final head is on its way: from then on nothing else can be answered.
-    pub(super) answering: &'e Cell<bool>,
+    /// The other direction.
+    pub(super) upload: &'e Upload,
+}
+
+/// A wait for bytes of the upstream.
+pub(super) struct Wait<'t> {
+    limit: TimeLimit<'t>,
+    /// When the client begins to be watched, in worker time; 0 before the wait begins.
+    watch_from_ms: u64,
 }
 
 /// Passes on the response to a request that has been sent whole.
@@ -62,47 +70,45 @@ pub(super) async fn run(
     replayable: bool,
 ) -> Result<Delivery, ProxyError> {
     let worker = link.worker;
-    let (mut watch, mut client) = link.stream.split();
+    let (_, mut client) = link.stream.split();
     let (mut upstream, _) = connection.stream.split();
     let mut ends = Ends {
         worker,
         config: link.config,
         timer: link.timer,
         client: &mut client,
-        watch: Some(&mut watch),
+        watches: true,
         upstream: &mut upstream,
         buffers: &worker.buffers,
-        answering: &Cell::new(false),
+        upload: &Upload::done(),
     };
-    ends.deliver(job, &Cell::new(true), replayable).await
+    ends.deliver(job, replayable).await
 }
 
-impl Ends<'_, '_, '_> {
+impl<'e> Ends<'e, '_, '_> {
     /// Reads the response's head, passes interim ones on, then head and body. `replayable` says whether the request
     /// may be sent again if nothing comes back.
     pub(super) async fn deliver(
         &mut self,
         job: &mut Job<'_, '_, '_>,
-        body_done: &Cell<bool>,
         replayable: bool,
     ) -> Result<Delivery, ProxyError> {
         let (mut buffer, filled) = self.first_read(job.timeouts.read, replayable).await?;
-        let result = self.deliver_from(&mut buffer, filled, job, body_done).await;
+        let result = self.deliver_from(&mut buffer, filled, job).await;
         self.buffers.put_relay(buffer);
-        job.exchange.upstream.time = Some(job.exchange.upstream.started.elapsed());
+        let time = job.exchange.upstream.started.elapsed();
+        job.exchange.upstream.time = Some(time);
+        job.latency = time.saturating_sub(self.upload.client_wait.get());
         result
     }
 
     /// Waits for the response's first bytes; a buffer is held only once there are some.
     async fn first_read(
         &mut self,
-        patience: Duration,
+        timeout: Duration,
         replayable: bool,
     ) -> Result<(Box<[u8]>, usize), ProxyError> {
-        let deadline_ms = self.worker.clock.deadline_ms(patience);
-        // Most answers come within a tick; only for those that don't is the client watched.
-        let mut watching = self.watch.is_none();
-        self.timer.arm(if watching { deadline_ms } else { self.worker.clock.deadline_ms(Duration::ZERO) });
+        let mut wait = self.wait(timeout);
         poll_fn(|cx| {
             let mut buffer = self.buffers.take_relay();
             let mut slot = ReadBuf::new(&mut buffer);
@@ -118,19 +124,9 @@ impl Ends<'_, '_, '_> {
                 Poll::Ready(Err(error)) => ProxyError::io(Side::Upstream, &error),
                 Poll::Pending => {
                     self.buffers.put_relay(buffer);
-                    if self.timer.expired() && !watching {
-                        watching = true;
-                        self.timer.arm(deadline_ms);
-                    } else if self.timer.expired() {
-                        let late = ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out");
-                        return Poll::Ready(Err(if replayable { late.retriable() } else { late }));
-                    }
-                    return if self.client.is_reset(cx) || (watching && self.client_left(cx)) {
-                        let gone = "client closed while waiting for the upstream";
-                        Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)))
-                    } else {
-                        Poll::Pending
-                    };
+                    let error = ready!(self.pending(&mut wait, cx));
+                    let retriable = replayable && error.side == Side::Upstream;
+                    return Poll::Ready(Err(if retriable { error.retriable() } else { error }));
                 }
             };
             self.buffers.put_relay(buffer);
@@ -139,18 +135,58 @@ impl Ends<'_, '_, '_> {
         .await
     }
 
-    /// Whether the client has closed its connection. Bytes that wait there are the next request; then there is nothing
-    /// to watch for.
-    fn client_left(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(watch) = &mut self.watch else { return false };
-        match watch.poll_left(cx) {
+    /// A wait for bytes of the upstream that begins when there are none.
+    pub(super) fn wait(&self, timeout: Duration) -> Wait<'e> {
+        Wait { limit: self.timer.within(timeout), watch_from_ms: 0 }
+    }
+
+    /// Goes on waiting, unless the time is up or the client is gone. The time is the upstream's only once the request's
+    /// body is with it: before that, the upload has timeouts of its own.
+    pub(super) fn pending(&mut self, wait: &mut Wait<'_>, cx: &mut Context<'_>) -> Poll<ProxyError> {
+        let uploaded = self.upload.over.get();
+        if uploaded && wait.limit.is_over() {
+            return Poll::Ready(ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out"));
+        }
+        // HTTP/2 says it without being asked.
+        let left = self.client.is_reset(cx) || (uploaded && self.watches && self.client_left(wait, cx));
+        if left {
+            let gone = "client closed while waiting for the upstream";
+            return Poll::Ready(ProxyError::new(Side::Client, ErrorKind::Connection, gone));
+        }
+        Poll::Pending
+    }
+
+    /// Whether the client has closed its connection. Asked only in waits of more than a tick, because most answers come
+    /// sooner. Bytes that wait there are the next request; then there is nothing to watch for.
+    fn client_left(&mut self, wait: &mut Wait<'_>, cx: &mut Context<'_>) -> bool {
+        let now_ms = self.worker.clock.now_ms();
+        if wait.watch_from_ms == 0 {
+            wait.watch_from_ms = after_ms(now_ms, Duration::ZERO);
+        }
+        if now_ms < wait.watch_from_ms {
+            self.timer.wake_by(wait.watch_from_ms);
+            return false;
+        }
+        match self.client.poll_left(cx) {
             Poll::Pending => false,
-            Poll::Ready(true) => true,
-            Poll::Ready(false) => {
-                self.watch = None;
-                false
+            Poll::Ready(left) => {
+                self.watches = left;
+                left
             }
         }
+    }
+
+    /// Sends to the client. The time that it takes is not the upstream's.
+    pub(super) async fn send(&mut self, head: &[u8], data: &[u8]) -> Result<(), ProxyError> {
+        let mut write = io::Write::new(self.timer.within(self.config.client.send_timeout));
+        let mut since = None;
+        poll_fn(|cx| {
+            let polled = write.poll(self.client, cx, head, data);
+            self.upload.note_wait(&mut since, polled.is_ready());
+            polled
+        })
+        .await
+        .map_err(|error| ProxyError::io(Side::Client, &error))
     }
 
     async fn deliver_from(
@@ -158,14 +194,14 @@ impl Ends<'_, '_, '_> {
         buffer: &mut [u8],
         mut filled: usize,
         job: &mut Job<'_, '_, '_>,
-        body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
         if !response_head::at_once(&buffer[..filled], job) {
             Box::pin(self.final_head(buffer, &mut filled, job)).await?;
         }
         let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
-        self.answering.set(true);
+        self.upload.answering.set(true);
+        self.upload.answered_ms.set(self.worker.clock.now_ms());
         let response = &*message.response;
         // A plugin may have asked by another method than the client's.
         let unasked = facts.method == Method::Head && response.body != BodyLength::None;
@@ -178,7 +214,7 @@ impl Ends<'_, '_, '_> {
             Verdict::Pass => None,
             Verdict::Record(recorder) => Some(recorder),
             Verdict::Instead(kept) => {
-                return Ok(Box::pin(self.deliver_kept(filled, job, &kept, body_done.get())).await);
+                return Ok(Box::pin(self.deliver_kept(filled, job, &kept)).await);
             }
         };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
@@ -186,7 +222,7 @@ impl Ends<'_, '_, '_> {
         let reshaped = rewritten::is_reshaped(exchange, response);
         if (filters.is_some() || recorder.is_some() || reshaped) && response.status != 101 {
             let passing = rewritten::Passing { filters: filters.unwrap_or_default(), recorder };
-            let delivered = Box::pin(self.deliver_passing(buffer, filled, job, passing, body_done)).await;
+            let delivered = Box::pin(self.deliver_passing(buffer, filled, job, passing)).await;
             if delivered.is_err() {
                 job.exchange.forget_coding();
             }
@@ -194,7 +230,7 @@ impl Ends<'_, '_, '_> {
         }
         let client_keeps = framing != Framing::Close
             && response.status != 101
-            && body_done.get()
+            && self.upload.sent.get()
             && respond::keeps_alive(self.worker, self.config, exchange);
         let bytes = &buffer[..response.length];
         respond::write_relayed_head(
@@ -284,19 +320,16 @@ impl BodyFlow {
         out: &mut Vec<u8>,
         exchange: &mut Exchange<'_>,
     ) -> Result<(), ProxyError> {
-        let send_timeout = ends.config.client.send_timeout;
         loop {
             let (data, ended) = self.take(&buffer[..self.filled], out)?;
-            let deadline_ms = ends.worker.clock.deadline_ms(send_timeout);
-            ends.timer.arm(deadline_ms);
-            let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
             if data.len() > COPY_MAX {
-                io::write_both(ends.client, out, data, ends.timer).await.map_err(failed)?;
+                ends.send(out, data).await?;
             } else {
                 out.extend_from_slice(data);
+                let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
                 let sent = ends.client.send_now(out).map_err(failed)?;
                 if sent < out.len() {
-                    io::write_all(ends.client, &out[sent..], ends.timer).await.map_err(failed)?;
+                    ends.send(&out[sent..], &[]).await?;
                 }
             }
             exchange.timing.sent_bytes +=
@@ -379,8 +412,13 @@ impl BodyFlow {
         ends: &mut Ends<'_, '_, '_>,
         buffer: &mut [u8],
     ) -> Result<(), ProxyError> {
-        ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
-        poll_fn(|cx| self.poll_refill(ends, buffer, cx)).await
+        let mut wait = ends.wait(self.read_timeout);
+        poll_fn(|cx| match self.poll_refill(ends, buffer, cx) {
+            // A call that streams may be silent for long: a client that is gone is not to wait for its next piece.
+            Poll::Pending => ends.pending(&mut wait, cx).map(Err),
+            read => read,
+        })
+        .await
     }
 
     /// Reads what there is to read without waiting; whether there was something.
@@ -389,7 +427,6 @@ impl BodyFlow {
         ends: &mut Ends<'_, '_, '_>,
         buffer: &mut [u8],
     ) -> Result<bool, ProxyError> {
-        ends.timer.arm(ends.worker.clock.deadline_ms(self.read_timeout));
         poll_fn(|cx| match self.poll_refill(ends, buffer, cx) {
             Poll::Pending => Poll::Ready(Ok(false)),
             Poll::Ready(read) => Poll::Ready(read.map(|()| true)),
@@ -407,16 +444,14 @@ impl BodyFlow {
         buffer.copy_within(self.start..self.filled, 0);
         self.filled -= self.start;
         self.start = 0;
-        let reading = pin!(io::read(ends.upstream, &mut buffer[self.filled..], ends.timer));
-        // A call that streams may be silent for long: who takes it back is not to wait for its next piece.
-        let read = match reading.poll(cx) {
-            Poll::Pending if ends.client.is_reset(cx) => {
-                let gone = "client gave up the request while its response was under way";
-                return Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)));
-            }
-            polled => ready!(polled),
-        };
-        Poll::Ready(self.took(read.map_err(|error| ProxyError::io(Side::Upstream, &error))?))
+        let mut slot = ReadBuf::new(&mut buffer[self.filled..]);
+        let read = ready!(Pin::new(&mut *ends.upstream).poll_read(cx, &mut slot));
+        let count = slot.filled().len();
+        ends.upload.answered_ms.set(ends.worker.clock.now_ms());
+        Poll::Ready(match read {
+            Ok(()) => self.took(count),
+            Err(error) => Err(ProxyError::io(Side::Upstream, &error)),
+        })
     }
 
     /// Takes note of what was read.

@@ -2,7 +2,7 @@
 
 use super::After;
 use super::body::RequestBody;
-use super::respond::{self, Message};
+use super::respond::{self, Message, Rest};
 use super::transmit::Way;
 use crate::connection::Link;
 use files::{Answer, Body, Outcome, Query, Site};
@@ -89,11 +89,11 @@ async fn send(
     route: &Route,
     answer: &Answer,
 ) -> After {
-    let settled = respond::settle(link, body, exchange).await;
+    let rest = respond::rest(body, exchange);
     exchange.status = answer.status;
     let hooks = UpstreamResponse::default();
     respond::run_hooks(link.worker, message.snapshot, Some(&route.chain), exchange, hooks);
-    let keep_alive = settled && respond::keeps_alive(link.worker, link.config, exchange);
+    let keep_alive = rest != Rest::Much && respond::keeps_alive(link.worker, link.config, exchange);
     respond::write_file_head(link, exchange, answer, keep_alive, message.out);
     let segments = if exchange.is_bodiless() { &[] } else { answer.body.segments() };
     let (_, mut client) = link.stream.split();
@@ -104,7 +104,7 @@ async fn send(
         Ok(bytes) => {
             exchange.timing.sent_bytes += bytes;
             exchange.timing.sent_body_bytes = bytes;
-            respond::after_reply(body, keep_alive, settled)
+            respond::after_reply(body, keep_alive, rest)
         }
         Err(error) => {
             tracing::info!(client = %link.client.addr, %error, "a file was not sent whole");

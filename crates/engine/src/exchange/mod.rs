@@ -19,6 +19,7 @@ mod rewritten;
 mod select;
 mod streamed;
 mod transmit;
+mod upload;
 
 pub(crate) use request_head::forwarded_lines;
 pub(crate) use respond::refuse;
@@ -38,6 +39,8 @@ use wire::RequestView;
 pub(crate) enum After {
     /// The next request; so many bytes at the end of the buffer belong to it already.
     Next { unread: usize },
+    /// The next request, after the rest of this one's body.
+    Drain,
     /// It is closed, and what the client still sends is thrown away first.
     Linger,
     /// It is closed.
@@ -75,8 +78,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
             match route.and_then(|_| walk.run(&mut exchange)) {
                 None => origin::choose(link, &snapshot, route, &exchange),
                 Some(stop) => match walk.settle(stop, link, &mut body, &mut exchange).await {
-                    Some(origin) => origin,
-                    None => origin::choose(link, &snapshot, route, &exchange),
+                    Ok(Some(origin)) => origin,
+                    Ok(None) => origin::choose(link, &snapshot, route, &exchange),
+                    Err(error) => Origin::Failed(error),
                 },
             }
         }
@@ -106,12 +110,20 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         Origin::Reply(reply) => {
             respond::reply(link, &mut message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
         }
+        Origin::Failed(error) => {
+            let route = route.map(Arc::as_ref);
+            Box::pin(respond::fail(link, &mut message, &mut body, route, &mut exchange, error)).await
+        }
     };
     // Logs and counters last, when everything is known.
     finish::record(worker, &snapshot, route, &body, &mut exchange);
+    let after = match after {
+        // The exchange is over: only its connection waits for the rest of the body.
+        After::Drain => Box::pin(respond::drain(link, &mut body)).await,
+        after => after,
+    };
     scratch.reply_headers = std::mem::take(&mut exchange.reply_headers);
     scratch.reply_headers.clear();
-    link.timer.disarm();
     scratch.filled = exchange.request.view.head.length + body.give_back();
     after
 }

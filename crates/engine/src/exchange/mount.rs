@@ -34,15 +34,16 @@ async fn collect(
     mount: &Mount,
 ) -> Result<Vec<u8>, ProxyError> {
     let limits = &link.config.client;
-    link.timer.arm(link.worker.clock.deadline_ms(limits.body_timeout));
     if matches!(body.length(), wire::BodyLength::Exact(length) if length > mount.max_body_bytes as u64) {
         return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
     }
     if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-        let sent = io::write_all(link.stream, super::relay::CONTINUE, link.timer).await;
+        let limit = link.timer.within(limits.send_timeout);
+        let sent = io::write_all(link.stream, super::relay::CONTINUE, limit).await;
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
     }
-    body.collect(link.stream, link.timer, mount.max_body_bytes).await
+    let limit = link.timer.within(limits.body_timeout);
+    body.collect(link.stream, mount.max_body_bytes, limit).await
 }
 
 fn request(exchange: &Exchange<'_>, body: Vec<u8>) -> MountRequest {

@@ -4,6 +4,7 @@ use super::body::RequestBody;
 use super::phases;
 use crate::config::Mount;
 use crate::connection::Link;
+use crate::error::ProxyError;
 use crate::services;
 use files::Site;
 use plugin::{Answer, Exchange, KeptResponse, Reply, UpstreamChoice};
@@ -25,6 +26,8 @@ pub(super) enum Origin<'s> {
     Answer(Box<Answer>),
     /// The gateway.
     Reply(Reply),
+    /// Nobody: the exchange failed before an origin was chosen.
+    Failed(ProxyError),
 }
 
 /// Who answers a request that no plugin answered.
@@ -94,7 +97,10 @@ pub(super) async fn unrouted<'s>(
     let mut walk = phases::Walk::new(link.worker, snapshot, None);
     let instead = match walk.run(exchange) {
         None => None,
-        Some(stop) => walk.settle(stop, link, body, exchange).await,
+        Some(stop) => match walk.settle(stop, link, body, exchange).await {
+            Ok(instead) => instead,
+            Err(error) => return Origin::Failed(error),
+        },
     };
     instead.unwrap_or(Origin::Reply(reply))
 }

@@ -4,12 +4,21 @@ use super::ahead;
 use super::body::RequestBody;
 use super::origin::Origin;
 use crate::connection::Link;
+use crate::error::{ErrorKind, ProxyError, Side};
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody};
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Resume, Step, WholeBody};
 use snapshot::Snapshot;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 use stdx::Moment;
+
+/// The longest that a hook may wait. No plugin's own timeouts and delays are meant to come near it: it is there for those
+/// that have none.
+const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// The hooks that stand before an origin, phase by phase: of each phase those of the global rules, then the route's.
 /// Once the rewrite phase is over the request's consumer is known, if it has one, and its plugins are merged into the
@@ -142,19 +151,30 @@ impl<'c> Walk<'c> {
 
     /// Sees a stop through: waits where a hook waits, reads the body where one wants it, and goes on where it lets the exchange pass then. The answer, if
     /// a plugin has one; an error gets the body that `_meta.error_response` asks for.
+    ///
+    /// # Errors
+    /// When the client leaves while a hook waits.
     pub(super) async fn settle(
         &mut self,
         stop: Stop,
         link: &mut Link<'_>,
         body: &mut RequestBody<'_>,
         exchange: &mut Exchange<'_>,
-    ) -> Option<Origin<'static>> {
+    ) -> Result<Option<Origin<'static>>, ProxyError> {
         let mut stop = stop;
         loop {
             match stop.flow {
-                Flow::Next => stop = self.run(exchange)?,
+                Flow::Next => match self.run(exchange) {
+                    Some(next) => stop = next,
+                    None => return Ok(None),
+                },
                 Flow::Wait(future) => {
-                    let resume = future.await;
+                    let Some(resume) = outcome(future, link).await? else {
+                        let plugin = stop.def.map_or("", |def| def.name);
+                        tracing::error!(plugin, "a plugin's wait timed out after {WAIT_MAX:?}");
+                        stop.flow = Flow::status(504);
+                        continue;
+                    };
                     exchange.upstream.started = Moment::now();
                     stop.flow = match (stop.def, stop.meta.as_ref().is_some_and(|meta| meta.observe)) {
                         (Some(def), true) => self.observe(def, exchange, resume),
@@ -168,7 +188,7 @@ impl<'c> Walk<'c> {
                         Ok(()) => {
                             // The hook that asked has its turn again.
                             self.passed -= 1;
-                            stop = self.run(exchange)?;
+                            stop.flow = Flow::Next;
                         }
                         Err(error) => stop.flow = Flow::status(error.status()),
                     }
@@ -178,12 +198,41 @@ impl<'c> Walk<'c> {
                     if let Some(body) = instead.filter(|_| reply.status >= 400) {
                         reply.body = Some(body.clone());
                     }
-                    return Some(Origin::Reply(*reply));
+                    return Ok(Some(Origin::Reply(*reply)));
                 }
-                Flow::Answer(answer) => return Some(Origin::Answer(answer)),
+                Flow::Answer(answer) => return Ok(Some(Origin::Answer(answer))),
             }
         }
     }
+}
+
+/// What a hook waits for; `None` where it takes too long. The wait ends with the client: what it holds elsewhere (a turn
+/// in a queue, a connection of a quota) is for those who are still there.
+async fn outcome(
+    mut future: Pin<Box<dyn Future<Output = Resume>>>,
+    link: &mut Link<'_>,
+) -> Result<Option<Resume>, ProxyError> {
+    let mut limit = link.timer.within(WAIT_MAX);
+    let (_, client) = link.stream.split();
+    let mut watches = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(resume) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(Some(resume)));
+        }
+        if limit.is_over() {
+            return Poll::Ready(Ok(None));
+        }
+        if watches && let Poll::Ready(left) = client.poll_left(cx) {
+            // Bytes that wait are the request's body or the next one: then there is nothing to watch for.
+            watches = false;
+            if left {
+                let gone = "client closed while a plugin waited";
+                return Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// The chain that is in force for the exchange: the merged one once there is one. Held by itself, so that hooks may

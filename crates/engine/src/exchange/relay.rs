@@ -1,12 +1,13 @@
 //! The exchange with an upstream: which node, the request to it, its response to the client.
 
 use super::body::{COPY_MAX, RequestBody};
-use super::download::{self, Delivery};
+use super::download;
 use super::respond::{self, Message};
-use super::{After, replay, request_head};
+use super::{After, replay, request_head, upload};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
+use crate::timer::TimeLimit;
 use crate::tunnel;
 use crate::upstream::{
     AddrPool, Connection, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
@@ -15,13 +16,9 @@ use crate::worker::Worker;
 use model::resource::Scheme;
 use plugin::Exchange;
 use snapshot::{Route, Timeouts, Upstream};
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
 use std::net::IpAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 /// What a client that waits for permission to send its body is told.
@@ -37,13 +34,16 @@ pub(super) async fn run(
     upstream: &Arc<Upstream>,
 ) -> After {
     let worker = link.worker;
+    if !body.is_done()
+        && !body.has_begun()
+        && let Err(error) = Box::pin(upload::begin(link, body, exchange)).await
+    {
+        return Box::pin(fail(link, message, body, exchange, route, error)).await;
+    }
     let timeouts = route.timeouts.unwrap_or(upstream.timeouts);
     let discovered = match &upstream.discovered {
         None => None,
-        Some(discovered) => {
-            link.timer.arm(worker.clock.deadline_ms(timeouts.connect));
-            discovered_form(discovered, link.timer).await
-        }
+        Some(discovered) => discovered_form(discovered, link.timer.within(timeouts.connect)).await,
     };
     let upstream = discovered.as_ref().unwrap_or(upstream);
     let state = worker.upstreams.state(upstream);
@@ -61,13 +61,15 @@ pub(super) async fn run(
             let error = last.unwrap_or(none);
             return Box::pin(fail(link, message, body, exchange, route, error)).await;
         };
-        let mut job = Job { message, exchange, route, timeouts, tried_at: &mut tried_at, sent: false };
+        let tried_at = &mut tried_at;
+        let latency = Duration::ZERO;
+        let mut job = Job { message, exchange, route, timeouts, tried_at, sent: false, latency };
         let result = attempt(link, body, &mut job, &state, node).await;
-        let sent = job.sent;
+        let (sent, latency) = (job.sent, job.latency);
         let trace = &exchange.upstream;
         let error = result.as_ref().err().copied();
         // What nodes tried before took is not this one's.
-        let latency = trace.time.unwrap_or_default().saturating_sub(spent);
+        let latency = latency.saturating_sub(spent);
         let served = Served { status: trace.status, broke_off: trace.broke_off, error, latency };
         state.finished(node, &served, worker.clock.now_ms());
         match result {
@@ -132,6 +134,8 @@ pub(super) struct Job<'j, 'm, 'x> {
     pub(super) tried_at: &'j mut Vec<IpAddr>,
     /// Whether a node may have got something of the request.
     pub(super) sent: bool,
+    /// How long the upstream took for its response, without the time that it waited for the client; zero without one.
+    pub(super) latency: Duration,
 }
 
 /// Asks one node. An error means that the client has been sent nothing.
@@ -144,14 +148,12 @@ async fn attempt(
 ) -> Result<After, ProxyError> {
     let worker = link.worker;
     let node = &state.nodes[node];
-    link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
     let pool = match &node.target {
         Target::Addr(pool) => Rc::clone(pool),
+        // What the name takes is not the connection's.
         named => {
-            let pool = pool_of(&worker.upstreams, named, job.tried_at, link.timer, &worker.clock).await?;
-            // What the name took is not the connection's.
-            link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
-            pool
+            let timeout = job.timeouts.connect;
+            pool_of(&worker.upstreams, named, job.tried_at, link.timer, timeout).await?
         }
     };
     let pool = match state.upstream.scheme {
@@ -167,7 +169,7 @@ async fn attempt(
     let upgrade = job.route.websocket && job.exchange.request.view.head.facts.upgrade;
     let mut connection = match pool.take() {
         Some(connection) => connection,
-        None => connect(&pool, link.timer).await?,
+        None => connect(&pool, connect_limit(link, job)).await?,
     };
     job.sent = true;
     let mut may_be_stale = connection.reused;
@@ -179,12 +181,16 @@ async fn attempt(
             Err(ProxyError { retry: true, kind: ErrorKind::Connection, .. })
                 if std::mem::take(&mut may_be_stale) =>
             {
-                link.timer.arm(worker.clock.deadline_ms(job.timeouts.connect));
-                connection = connect(&pool, link.timer).await?;
+                connection = connect(&pool, connect_limit(link, job)).await?;
             }
             result => return result,
         }
     }
+}
+
+/// The time for a connection, its handshake included.
+fn connect_limit<'t>(link: &Link<'t>, job: &Job<'_, '_, '_>) -> TimeLimit<'t> {
+    link.timer.by(link.worker.clock.deadline_ms(job.timeouts.connect))
 }
 
 /// One request and its response on `connection`, which goes back to `pool` if it may be used again.
@@ -197,16 +203,16 @@ async fn converse(
 ) -> Result<After, ProxyError> {
     connection.requests += 1;
     let worker = link.worker;
-    link.timer.arm(worker.clock.deadline_ms(job.timeouts.send));
     let replaced = job.exchange.request.edits.as_ref().and_then(|edits| edits.body.clone());
     let delivery = match replaced.as_deref().or(body.whole()) {
         Some(whole) => {
             let replayable = job.exchange.request.view.head.facts.method.is_idempotent();
-            send_whole(&mut connection, job.message.out, whole, link, replayable).await?;
+            let limit = link.timer.within(job.timeouts.send);
+            send_whole(&mut connection, job.message.out, whole, limit, replayable).await?;
             download::run(link, job, &mut connection, replayable).await?
         }
         // Rare, and large: not part of every connection's state.
-        None => Box::pin(both_ways(link, body, job, &mut connection)).await?,
+        None => Box::pin(upload::both_ways(link, body, job, &mut connection)).await?,
     };
     body.consume_whole();
     if job.exchange.status == 101 && delivery.complete {
@@ -227,11 +233,10 @@ async fn converse(
 /// Hands the connection over to the other protocol, its first bytes from the client included.
 async fn switch(link: &mut Link<'_>, job: &mut Job<'_, '_, '_>, connection: &mut Connection, ahead: &[u8]) {
     let worker = link.worker;
-    let deadline = || worker.clock.deadline_ms(job.timeouts.read);
     // The head is out.
     *job.message.out = Vec::new();
     let sides = tunnel::Sides { client: link.stream, upstream: &mut connection.stream };
-    let copied = tunnel::run(sides, ahead, &worker.buffers, link.timer, deadline).await;
+    let copied = tunnel::run(sides, ahead, worker, link.timer, job.timeouts.read).await;
     let exchange = &mut *job.exchange;
     exchange.timing.sent_bytes += copied.to_client;
     exchange.timing.sent_body_bytes += copied.to_client;
@@ -243,7 +248,7 @@ async fn send_whole(
     connection: &mut Connection,
     head: &mut Vec<u8>,
     whole: &[u8],
-    link: &Link<'_>,
+    limit: TimeLimit<'_>,
     replayable: bool,
 ) -> Result<(), ProxyError> {
     let failed = |error: std::io::Error| {
@@ -252,71 +257,12 @@ async fn send_whole(
         if replayable { error.retriable() } else { error }
     };
     if whole.len() > COPY_MAX {
-        return io::write_both(&mut connection.stream, head, whole, link.timer).await.map_err(failed);
+        return io::write_both(&mut connection.stream, head, whole, limit).await.map_err(failed);
     }
     head.extend_from_slice(whole);
     let sent = connection.stream.send_now(head).map_err(failed)?;
     if sent < head.len() {
-        io::write_all(&mut connection.stream, &head[sent..], link.timer).await.map_err(failed)?;
+        io::write_all(&mut connection.stream, &head[sent..], limit).await.map_err(failed)?;
     }
     Ok(())
-}
-
-/// Sends a body that is still coming while the response may come already.
-async fn both_ways(
-    link: &mut Link<'_>,
-    body: &mut RequestBody<'_>,
-    job: &mut Job<'_, '_, '_>,
-    connection: &mut Connection,
-) -> Result<Delivery, ProxyError> {
-    let (worker, timer) = (link.worker, link.timer);
-    let sent = io::write_all(&mut connection.stream, job.message.out, timer).await;
-    sent.map_err(|error| ProxyError::io(Side::Upstream, &error).retriable())?;
-    let timeouts = job.timeouts;
-    if job.exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-        let sent = io::write_all(link.stream, CONTINUE, timer).await;
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
-    }
-    // The client's pace decides while its body is under way.
-    let patience = link.config.client.body_timeout.max(timeouts.send);
-    let deadline = || worker.clock.deadline_ms(patience);
-    let (body_done, answering) = (Cell::new(false), Cell::new(false));
-    let (mut client_read, mut client_write) = link.stream.split();
-    let (mut upstream_read, mut upstream_write) = connection.stream.split();
-    let mut upload = pin!(body.send(&mut client_read, &mut upstream_write, timer, deadline));
-    let mut ends = download::Ends {
-        worker,
-        config: link.config,
-        timer,
-        client: &mut client_write,
-        watch: None,
-        upstream: &mut upstream_read,
-        buffers: &worker.buffers,
-        answering: &answering,
-    };
-    let mut delivery = pin!(ends.deliver(job, &body_done, false));
-    let mut uploading = true;
-    poll_fn(|cx| {
-        // The upload first: while it is under way the deadline is its own, and it knows which side is late.
-        if uploading && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
-            uploading = false;
-            match sent {
-                Ok(()) => body_done.set(true),
-                Err(error)
-                    if !answering.get()
-                        && (error.side == Side::Client || error.kind == ErrorKind::Timeout) =>
-                {
-                    return Poll::Ready(Err(error));
-                }
-                // The upstream stopped listening, or has answered already: its response decides.
-                Err(_) => {}
-            }
-            timer.arm(worker.clock.deadline_ms(timeouts.read));
-        }
-        if let Poll::Ready(result) = delivery.as_mut().poll(cx) {
-            return Poll::Ready(result);
-        }
-        Poll::Pending
-    })
-    .await
 }

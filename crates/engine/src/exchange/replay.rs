@@ -6,7 +6,7 @@ use super::body::RequestBody;
 use super::download::{Delivery, Ends};
 use super::partial::Asked;
 use super::relay::Job;
-use super::respond::{self, Framing, Message};
+use super::respond::{self, Framing, Message, Rest};
 use super::rewritten;
 use super::transmit::Way;
 use crate::buffers::RELAY_BUFFER;
@@ -30,11 +30,11 @@ pub(super) async fn answer(
     route: &Route,
     kept: &KeptResponse,
 ) -> After {
-    let settled = respond::settle(link, body, exchange).await;
+    let rest = respond::rest(body, exchange);
     let (_, mut client) = link.stream.split();
     let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
-    match way.replay(message, exchange, route, kept, settled).await {
-        Ok(keep_alive) => respond::after_reply(body, keep_alive, settled),
+    match way.replay(message, exchange, route, kept, rest != Rest::Much).await {
+        Ok(keep_alive) => respond::after_reply(body, keep_alive, rest),
         Err(error) => {
             tracing::info!(client = %link.client.addr, reason = error.reason, "a kept response was not sent whole");
             After::Closed
@@ -50,14 +50,13 @@ impl Ends<'_, '_, '_> {
         filled: usize,
         job: &mut Job<'_, '_, '_>,
         kept: &KeptResponse,
-        body_done: bool,
     ) -> Delivery {
         let response = &*job.message.response;
         let upstream_reusable =
             response.keep_alive && response.body == BodyLength::None && response.length == filled;
         let Self { worker, config, timer, .. } = *self;
         let mut way = Way { worker, config, timer, client: &mut *self.client };
-        match way.replay(job.message, job.exchange, job.route, kept, body_done).await {
+        match way.replay(job.message, job.exchange, job.route, kept, self.upload.sent.get()).await {
             Ok(client_keeps) => Delivery { complete: true, client_keeps, upstream_reusable },
             Err(error) => rewritten::cut_off(job.exchange, &error),
         }
@@ -157,8 +156,7 @@ impl Way<'_, '_> {
             });
             let head_len = head.out.len() as u64;
             rewritten::frame(framing, last, &mut made, &mut trailers, head.out);
-            self.arm();
-            io::write_all(self.client, head.out, self.timer).await?;
+            io::write_all(self.client, head.out, self.limit()).await?;
             exchange.timing.sent_bytes += head.out.len() as u64;
             exchange.timing.sent_body_bytes += head.out.len() as u64 - head_len;
             head.out.clear();

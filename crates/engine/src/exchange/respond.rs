@@ -5,8 +5,8 @@ use super::request_head::is_nominated;
 use super::{After, begin, finish, phases};
 use crate::buffers::Scratch;
 use crate::config::EngineConfig;
-use crate::connection::Link;
-use crate::error::ProxyError;
+use crate::connection::{LINGERING_TIME, Link};
+use crate::error::{ErrorKind, ProxyError};
 use crate::io;
 use crate::worker::Worker;
 use plugin::{Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse, has_no_body};
@@ -17,6 +17,16 @@ use wire::{BodyLength, Known, RequestHead, RequestView, ResponseHead};
 
 /// Unread bytes of a request's body that are worth reading to keep the connection.
 const DISCARD_MAX: u64 = 256 * 1024;
+
+/// What is left of a request's body that the answer doesn't need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    Nothing,
+    /// So little that reading it is cheaper than a new connection, as far as the head tells.
+    Little,
+    /// More than that, or a body that the client may not send at all.
+    Much,
+}
 
 /// What a response is made from and in.
 pub(super) struct Message<'m> {
@@ -186,14 +196,14 @@ pub(super) async fn reply(
     exchange: &mut Exchange<'_>,
     reply: &Reply,
 ) -> After {
-    let settled = settle(link, body, exchange).await;
+    let rest = rest(body, exchange);
     exchange.status = reply.status;
     let chain = route.map(|route| &route.chain);
     let made = UpstreamResponse { head: None, reply: Some(reply) };
     run_hooks(link.worker, message.snapshot, chain, exchange, made);
     // As in nginx: who sends what can't be understood is not listened to any further.
     let bad = reply.status == 400 && reply.body.is_none();
-    let keep_alive = settled && !bad && keeps_alive(link.worker, link.config, exchange);
+    let keep_alive = rest != Rest::Much && !bad && keeps_alive(link.worker, link.config, exchange);
     let bodiless = has_no_body(exchange.status);
     let page = (reply.body.is_none() && !bodiless).then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
@@ -204,38 +214,52 @@ pub(super) async fn reply(
     if !exchange.is_bodiless() {
         message.out.extend_from_slice(content);
     }
-    link.timer.arm(link.worker.clock.deadline_ms(link.config.client.send_timeout));
-    let sent = io::write_all(link.stream, message.out, link.timer).await;
+    let limit = link.timer.within(link.config.client.send_timeout);
+    let sent = io::write_all(link.stream, message.out, limit).await;
     exchange.timing.sent_bytes = message.out.len() as u64;
     exchange.timing.sent_body_bytes = (message.out.len() - head_len) as u64;
     match sent {
-        Ok(()) => after_reply(body, keep_alive, settled),
+        Ok(()) => after_reply(body, keep_alive, rest),
         Err(_) => After::Closed,
     }
 }
 
-/// Reads what is left of a request's body that nobody wants, where that is cheaper than a new connection. Whether the
-/// connection may carry another request, as far as that matters.
-pub(super) async fn settle(link: &mut Link<'_>, body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> bool {
-    link.timer.arm(link.worker.clock.deadline_ms(link.config.client.body_timeout));
-    let little = match body.length() {
-        BodyLength::Exact(length) => length - body.consumed().min(length) <= DISCARD_MAX,
-        _ => true,
-    };
-    let waits = exchange.request.view.head.facts.expects_continue && !body.has_begun();
-    body.is_done()
-        || (keeps_alive(link.worker, link.config, exchange)
-            && little
-            && !waits
-            && body.discard(link.stream, link.timer, DISCARD_MAX).await.is_ok())
+/// What is left of the request's body. The answer doesn't wait for it: it is read afterwards, as nginx does.
+pub(super) fn rest(body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> Rest {
+    if body.is_done() {
+        return Rest::Nothing;
+    }
+    let facts = &exchange.request.view.head.facts;
+    let waits = facts.expects_continue && !body.has_begun();
+    if body.skip_read().is_err() || waits {
+        return Rest::Much;
+    }
+    match body.length() {
+        _ if body.is_done() => Rest::Nothing,
+        // The stream is reset once it is answered (RFC 9113 section 8.1); others of its connection go on.
+        _ if facts.http2 => Rest::Much,
+        BodyLength::Exact(length) if length - body.consumed().min(length) > DISCARD_MAX => Rest::Much,
+        _ => Rest::Little,
+    }
 }
 
 /// What becomes of the connection after a response that was sent whole.
-pub(super) fn after_reply(body: &RequestBody<'_>, keep_alive: bool, settled: bool) -> After {
-    match (keep_alive, settled && body.unread() == 0) {
-        (true, _) => After::Next { unread: body.unread() },
-        (false, true) => After::Closed,
-        (false, false) => After::Linger,
+pub(super) fn after_reply(body: &RequestBody<'_>, keep_alive: bool, rest: Rest) -> After {
+    match (keep_alive, rest) {
+        (true, Rest::Nothing) => After::Next { unread: body.unread() },
+        (true, _) => After::Drain,
+        (false, Rest::Nothing) if body.unread() == 0 => After::Closed,
+        (false, _) => After::Linger,
+    }
+}
+
+/// Reads what is left of a body and throws it away, so that the connection can carry another request.
+pub(super) async fn drain(link: &mut Link<'_>, body: &mut RequestBody<'_>) -> After {
+    let limit = link.timer.by(link.worker.clock.deadline_ms(LINGERING_TIME));
+    match body.discard(link.stream, DISCARD_MAX, limit).await {
+        Ok(()) => After::Next { unread: body.unread() },
+        Err(ProxyError { kind: ErrorKind::TooLarge | ErrorKind::Protocol, .. }) => After::Linger,
+        Err(_) => After::Closed,
     }
 }
 

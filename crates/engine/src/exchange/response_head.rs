@@ -4,8 +4,12 @@ use super::download::Ends;
 use super::relay::Job;
 use super::respond::{self, Message};
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
 use plugin::Exchange;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, ReadBuf};
 use wire::{Method, ResponseError};
 
 /// Whether `bytes`, the first that came, hold the whole of a head that ends the wait, as nearly all do.
@@ -33,10 +37,10 @@ impl Ends<'_, '_, '_> {
         filled: &mut usize,
         job: &mut Job<'_, '_, '_>,
     ) -> Result<(), ProxyError> {
-        let Job { message, exchange, route, .. } = job;
+        let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
         loop {
-            self.complete_head(buffer, filled, message, exchange).await?;
+            self.complete_head(buffer, filled, message, exchange, timeouts.read).await?;
             let (status, length) = (message.response.status, message.response.length);
             if status == 101 && !(route.websocket && facts.upgrade) {
                 let unasked = "upstream switched protocols unasked";
@@ -51,13 +55,14 @@ impl Ends<'_, '_, '_> {
         }
     }
 
-    /// Reads until the head is complete.
+    /// Reads until the head is complete; `timeout` is the time between two reads.
     async fn complete_head(
         &mut self,
         buffer: &mut [u8],
         filled: &mut usize,
         message: &mut Message<'_>,
         exchange: &Exchange<'_>,
+        timeout: Duration,
     ) -> Result<(), ProxyError> {
         let method = asked_with(exchange);
         loop {
@@ -65,9 +70,16 @@ impl Ends<'_, '_, '_> {
             if *filled > 0 && message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
                 return Ok(());
             }
-            let count = io::read(self.upstream, &mut buffer[*filled..], self.timer)
-                .await
-                .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
+            let mut wait = self.wait(timeout);
+            let count = poll_fn(|cx| {
+                let mut slot = ReadBuf::new(&mut buffer[*filled..]);
+                match Pin::new(&mut *self.upstream).poll_read(cx, &mut slot) {
+                    Poll::Pending => self.pending(&mut wait, cx).map(Err),
+                    Poll::Ready(Ok(())) => Poll::Ready(Ok(slot.filled().len())),
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(ProxyError::io(Side::Upstream, &error))),
+                }
+            })
+            .await?;
             if count == 0 {
                 let early = "upstream closed before its response's head was complete";
                 return Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early));
@@ -89,8 +101,6 @@ impl Ends<'_, '_, '_> {
             return Ok(());
         }
         respond::write_interim_head(response, buffer, out);
-        io::write_all(self.client, out, self.timer)
-            .await
-            .map_err(|error| ProxyError::io(Side::Client, &error))
+        self.send(out, &[]).await
     }
 }

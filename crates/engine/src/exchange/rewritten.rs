@@ -5,9 +5,7 @@ use super::download::{self, BodyFlow, Delivery, Ends};
 use super::relay::Job;
 use super::respond::{self, Framing};
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
 use plugin::{BodyFilters, Exchange, Recorder, has_no_body};
-use std::cell::Cell;
 use wire::http1::{BodyDecoder, chunk_head};
 use wire::{BodyLength, ResponseHead};
 
@@ -45,7 +43,6 @@ impl Ends<'_, '_, '_> {
         filled: usize,
         job: &mut Job<'_, '_, '_>,
         passing: Passing,
-        body_done: &Cell<bool>,
     ) -> Result<Delivery, ProxyError> {
         let response = &*job.message.response;
         let flow = BodyFlow {
@@ -59,7 +56,7 @@ impl Ends<'_, '_, '_> {
         let http11 = job.exchange.request.view.head.facts.http11;
         let unchanged = passing.filters.is_empty() && !is_reshaped(job.exchange, response);
         let as_it_came = unchanged.then(|| download::framing(response.body, http11));
-        let may_keep = body_done.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
+        let may_keep = self.upload.sent.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
         let mut output = Output {
             passing,
             head,
@@ -138,9 +135,7 @@ impl Ends<'_, '_, '_> {
         let Job { message, exchange, .. } = job;
         let head_len = message.out.len() as u64;
         frame(framing, last, &mut output.made, &mut output.trailers, message.out);
-        self.timer.arm(self.worker.clock.deadline_ms(self.config.client.send_timeout));
-        let sent = io::write_all(self.client, message.out, self.timer).await;
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        self.send(message.out, &[]).await?;
         exchange.timing.sent_bytes += message.out.len() as u64;
         exchange.timing.sent_body_bytes += message.out.len() as u64 - head_len;
         message.out.clear();

@@ -3,18 +3,18 @@
 
 use super::After;
 use super::body::RequestBody;
-use super::respond::{self, Framing, Message};
+use super::respond::{self, Framing, Message, Rest};
 use super::rewritten;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use crate::transport::{ReadSide, WriteSide};
+use crate::transport::WriteSide;
 use bytes::Bytes;
 use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse};
 use snapshot::Route;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use wire::http1::push_decimal;
 use wire::{Known, Method};
 
@@ -27,7 +27,7 @@ pub(super) async fn answer(
     route: Option<&Arc<Route>>,
     mut answer: Answer,
 ) -> After {
-    let settled = respond::settle(link, body, exchange).await;
+    let rest = respond::rest(body, exchange);
     let bytes = head(&answer);
     if message.response.parse(&bytes, Method::Get) != Ok(true) {
         let error =
@@ -48,13 +48,14 @@ pub(super) async fn answer(
     if announced.is_none() {
         rewritten::say_length(exchange, framing);
     }
-    let keep_alive =
-        settled && framing != Framing::Close && respond::keeps_alive(link.worker, link.config, exchange);
+    let keep_alive = rest != Rest::Much
+        && framing != Framing::Close
+        && respond::keeps_alive(link.worker, link.config, exchange);
     let (response, out) = (&*message.response, &mut *message.out);
     respond::write_relayed_head(link.worker, exchange, response, &bytes, framing, keep_alive, out);
     let mut sender = Sender { framing, left: announced, filters: filters.unwrap_or_default(), out };
     match sender.run(link, exchange, &mut *answer.body).await {
-        Ok(()) => respond::after_reply(body, keep_alive, settled),
+        Ok(()) => respond::after_reply(body, keep_alive, rest),
         Err(error) => {
             rewritten::cut_off(exchange, &error);
             After::Closed
@@ -97,15 +98,15 @@ impl Sender<'_> {
         exchange: &mut Exchange<'_>,
         source: &mut dyn BodySource,
     ) -> Result<(), ProxyError> {
-        let (worker, config, timer) = (link.worker, link.config, link.timer);
-        let (mut watch, mut client) = link.stream.split();
+        let (config, timer) = (link.config, link.timer);
+        let (_, mut client) = link.stream.split();
         let head_len = self.out.len() as u64;
         let (mut made, mut trailers) = (Vec::new(), Vec::new());
         let mut last = self.framing == Framing::None;
         loop {
             rewritten::frame(self.framing, last, &mut made, &mut trailers, self.out);
-            timer.arm(worker.clock.deadline_ms(config.client.send_timeout));
-            let sent = io::write_all(&mut client, self.out, timer).await;
+            let limit = timer.within(config.client.send_timeout);
+            let sent = io::write_all(&mut client, self.out, limit).await;
             sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
             exchange.timing.sent_bytes += self.out.len() as u64;
             exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
@@ -113,8 +114,7 @@ impl Sender<'_> {
             if last {
                 return Ok(());
             }
-            timer.disarm();
-            let piece = next_piece(source, &mut watch, &client).await?;
+            let piece = next_piece(source, &client).await?;
             last = self.take(piece, &mut made, &mut trailers)?;
         }
     }
@@ -152,36 +152,27 @@ impl Sender<'_> {
 /// Waits for the next piece, as long as the client is there.
 async fn next_piece(
     source: &mut dyn BodySource,
-    watch: &mut ReadSide<'_>,
     client: &WriteSide<'_>,
 ) -> Result<Option<Bytes>, ProxyError> {
-    let mut watching = true;
-    poll_fn(|cx| match source.poll_next(cx) {
-        Poll::Ready(Some(Ok(piece))) => Poll::Ready(Ok(Some(piece))),
-        Poll::Ready(None) => Poll::Ready(Ok(None)),
-        Poll::Ready(Some(Err(error))) => Poll::Ready(Err(ProxyError::io(Side::Upstream, &error))),
-        Poll::Pending if has_left(watch, client, &mut watching, cx) => {
-            let gone = "client closed while a plugin was answering";
-            Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)))
+    let mut watches = true;
+    poll_fn(|cx| {
+        match source.poll_next(cx) {
+            Poll::Ready(Some(Ok(piece))) => return Poll::Ready(Ok(Some(piece))),
+            Poll::Ready(None) => return Poll::Ready(Ok(None)),
+            Poll::Ready(Some(Err(error))) => {
+                return Poll::Ready(Err(ProxyError::io(Side::Upstream, &error)));
+            }
+            Poll::Pending => {}
         }
-        Poll::Pending => Poll::Pending,
+        if watches && let Poll::Ready(left) = client.poll_left(cx) {
+            // Bytes that wait are the client's next request: then there is nothing to watch for.
+            watches = false;
+            if left {
+                let gone = "client closed while a plugin was answering";
+                return Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)));
+            }
+        }
+        Poll::Pending
     })
     .await
-}
-
-/// Whether the client has closed its connection or reset its stream. Bytes that wait are its next request.
-fn has_left(
-    watch: &mut ReadSide<'_>,
-    client: &WriteSide<'_>,
-    watching: &mut bool,
-    cx: &mut Context<'_>,
-) -> bool {
-    if client.is_reset(cx) {
-        return true;
-    }
-    if *watching && let Poll::Ready(left) = watch.poll_left(cx) {
-        *watching = false;
-        return left;
-    }
-    false
 }

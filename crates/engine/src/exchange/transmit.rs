@@ -3,7 +3,7 @@
 use crate::buffers::RELAY_BUFFER;
 use crate::config::EngineConfig;
 use crate::io;
-use crate::timer::Timer;
+use crate::timer::{TimeLimit, Timer};
 use crate::transport::WriteSide;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use stdx::Segment;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// What is sent under one deadline, and by one `sendfile`: more would let one client hold the worker for long.
+/// What is sent at once, and by one `sendfile`: more would let one client hold the worker for long.
 const PIECE_MAX: usize = 512 * 1024;
 
 /// The way to the client.
@@ -25,7 +25,7 @@ pub(super) struct Way<'w, 'c> {
     pub(super) client: &'w mut WriteSide<'c>,
 }
 
-impl Way<'_, '_> {
+impl<'w> Way<'w, '_> {
     /// Sends head and segments: the head together with the first bytes. How many bytes of segments there were.
     pub(super) async fn transmit(&mut self, head: &[u8], segments: &[Segment]) -> Result<u64> {
         let first = match segments.first() {
@@ -34,12 +34,10 @@ impl Way<'_, '_> {
             Some(Segment::Memory(bytes, start, length)) => &bytes[*start..start + length.min(&PIECE_MAX)],
             _ => &[],
         };
-        self.arm();
-        io::write_both(self.client, head, first, self.timer).await?;
+        io::write_both(self.client, head, first, self.limit()).await?;
         let (mut at, mut sent) = (first.len() as u64, 0);
         for segment in segments {
             while at < segment.length() {
-                self.arm();
                 at += self.piece(segment, at).await?;
             }
             sent += at;
@@ -48,9 +46,9 @@ impl Way<'_, '_> {
         Ok(sent)
     }
 
-    /// Gives the client its time to take what is sent next.
-    pub(super) fn arm(&self) {
-        self.timer.arm(self.worker.clock.deadline_ms(self.config.client.send_timeout));
+    /// The time that the client has to take some of what is sent next.
+    pub(super) fn limit(&self) -> TimeLimit<'w> {
+        self.timer.within(self.config.client.send_timeout)
     }
 
     /// Sends what comes at `at`: by the kernel alone where a file goes to a connection in the clear, and without a copy to
@@ -58,12 +56,12 @@ impl Way<'_, '_> {
     async fn piece(&mut self, segment: &Segment, at: u64) -> Result<u64> {
         match (segment, &*self.client) {
             (Segment::File(file, start, length), WriteSide::Plain(half)) => {
-                send_file(half.as_ref(), file, start + at, length - at, self.timer).await
+                send_file(half.as_ref(), file, start + at, length - at, self.limit()).await
             }
             (_, WriteSide::Http2(stream)) => {
                 let bytes = shared(segment.slice(at, PIECE_MAX as u64))?;
                 let count = bytes.len() as u64;
-                io::share(stream, bytes, self.timer).await.map(|()| count)
+                io::share(stream, bytes, self.limit()).await.map(|()| count)
             }
             _ => self.copy(segment, at).await,
         }
@@ -74,7 +72,7 @@ impl Way<'_, '_> {
         let sent = match segment.piece(at, &mut buffer) {
             Ok(piece) => {
                 let piece = &piece[..piece.len().min(PIECE_MAX)];
-                io::write_all(self.client, piece, self.timer).await.map(|()| piece.len() as u64)
+                io::write_all(self.client, piece, self.limit()).await.map(|()| piece.len() as u64)
             }
             Err(error) => Err(error),
         };
@@ -97,7 +95,13 @@ fn shared(segment: Segment) -> Result<Bytes> {
     }
 }
 
-async fn send_file(stream: &TcpStream, file: &File, from: u64, length: u64, timer: &Timer) -> Result<u64> {
+async fn send_file(
+    stream: &TcpStream,
+    file: &File,
+    from: u64,
+    length: u64,
+    limit: TimeLimit<'_>,
+) -> Result<u64> {
     let count = usize::try_from(length).unwrap_or(usize::MAX).min(PIECE_MAX);
     loop {
         let mut at = from;
@@ -106,7 +110,7 @@ async fn send_file(stream: &TcpStream, file: &File, from: u64, length: u64, time
             // The file has become shorter than the head said: all that is left is to cut the answer off.
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => return Ok(count as u64),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => io::writable(stream, timer).await?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => io::writable(stream, limit).await?,
             Err(error) => return Err(error),
         }
     }

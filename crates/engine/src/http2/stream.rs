@@ -91,7 +91,7 @@ struct Active(Rc<Shared>);
 impl Active {
     fn new(shared: Rc<Shared>) -> Self {
         if shared.active.replace(shared.active.get() + 1) == 0 {
-            shared.timer.disarm();
+            shared.idle_until_ms.set(u64::MAX);
         }
         Self(shared)
     }

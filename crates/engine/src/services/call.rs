@@ -4,7 +4,7 @@ use super::conversation::Conversation;
 use super::{Operation, call_error};
 use crate::connection::attach;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::timer::Timer;
+use crate::timer::{TimeLimit, Timer};
 use crate::upstream::{AddrPool, NodeState, Served, State, connect, discovered_form, pool_of, secure_pool};
 use crate::worker::Worker;
 use model::resource::Scheme;
@@ -30,10 +30,7 @@ pub(super) async fn run(
     attach(timer).await;
     let discovered = match &upstream.discovered {
         None => None,
-        Some(discovered) => {
-            timer.arm(worker.clock.deadline_ms(call.timeouts.connect));
-            discovered_form(discovered, timer).await
-        }
+        Some(discovered) => discovered_form(discovered, timer.within(call.timeouts.connect)).await,
     };
     let upstream = discovered.as_ref().unwrap_or(&upstream);
     let state = worker.upstreams.state(upstream);
@@ -146,10 +143,7 @@ impl Attempt<'_> {
         let pool = self.pool(node).await?;
         let mut connection = match pool.take() {
             Some(connection) => connection,
-            None => {
-                self.arm_connect();
-                connect(&pool, self.timer).await?
-            }
+            None => connect(&pool, self.connect_limit()).await?,
         };
         self.sent = true;
         loop {
@@ -174,22 +168,21 @@ impl Attempt<'_> {
                 // An idle connection may be closed by the server at any moment: that says nothing about the node.
                 Err(error) if reused && error.kind == ErrorKind::Connection => {
                     drop(conversation);
-                    self.arm_connect();
-                    connection = connect(&pool, self.timer).await?;
+                    connection = connect(&pool, self.connect_limit()).await?;
                 }
                 Err(error) => return Err(error.retriable()),
             }
         }
     }
 
-    fn arm_connect(&self) {
-        self.timer.arm(self.worker.clock.deadline_ms(self.call.timeouts.connect));
+    fn connect_limit(&self) -> TimeLimit<'_> {
+        self.timer.within(self.call.timeouts.connect)
     }
 
     async fn pool(&mut self, node: &NodeState) -> Result<Rc<AddrPool>, ProxyError> {
         let Self { worker, state, timer, tried_at, .. } = self;
-        timer.arm(worker.clock.deadline_ms(self.call.timeouts.connect));
-        let pool = pool_of(&worker.upstreams, &node.target, tried_at, timer, &worker.clock).await?;
+        let timeout = self.call.timeouts.connect;
+        let pool = pool_of(&worker.upstreams, &node.target, tried_at, timer, timeout).await?;
         match state.upstream.scheme {
             Scheme::Https | Scheme::Grpcs => {
                 let host = self.call.authority();

@@ -29,10 +29,10 @@ pub(super) async fn open(
     let registration = worker.timers.register();
     let timer = &registration.timer;
     attach(timer).await;
-    timer.arm(worker.clock.deadline_ms(timeout));
+    let limit = timer.by(worker.clock.deadline_ms(timeout));
     let discovered = match &upstream.discovered {
         None => None,
-        Some(discovered) => discovered_form(discovered, timer).await,
+        Some(discovered) => discovered_form(discovered, limit).await,
     };
     let upstream = discovered.as_ref().unwrap_or(upstream);
     let state = worker.upstreams.state(upstream);
@@ -43,8 +43,7 @@ pub(super) async fn open(
         let started = Moment::now();
         let opened = async {
             let target = &state.nodes[node];
-            let pool =
-                pool_of(&worker.upstreams, &target.target, &mut tried_at, timer, &worker.clock).await?;
+            let pool = pool_of(&worker.upstreams, &target.target, &mut tried_at, timer, timeout).await?;
             let secure = matches!(upstream.scheme, Scheme::Tls | Scheme::Https | Scheme::Grpcs);
             let pool = if secure {
                 let host = target.authority.as_bytes();
@@ -52,7 +51,7 @@ pub(super) async fn open(
             } else {
                 pool
             };
-            connect(&pool, timer).await
+            connect(&pool, limit).await
         };
         let result = opened.await;
         let error = result.as_ref().err().copied();

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Bytes of a TCP session that hooks may look at before its upstream is chosen: nginx's `preread_buffer_size`.
 pub(super) const PREREAD_MAX: usize = 16 * 1024;
 
-/// How long a client may take to send what a hook waits for, a TLS handshake or a PROXY protocol header: nginx's
-/// `preread_timeout`.
+/// How long a client may take to send what hooks wait for, and before that a PROXY protocol header: nginx's
+/// `preread_timeout` and `proxy_protocol_timeout`, and their default.
 pub(super) const PREREAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest datagram: what a UDP length field can say.

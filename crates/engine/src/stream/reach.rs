@@ -56,10 +56,7 @@ pub(super) async fn reach<'w, T>(
 ) -> Result<Reached<'w, T>, ProxyError> {
     let discovered = match &upstream.discovered {
         None => None,
-        Some(discovered) => {
-            timer.arm(worker.clock.deadline_ms(upstream.timeouts.connect));
-            discovered_form(discovered, timer).await
-        }
+        Some(discovered) => discovered_form(discovered, timer.within(upstream.timeouts.connect)).await,
     };
     let upstream = discovered.as_ref().unwrap_or(upstream);
     let state = worker.upstreams.state(upstream);
@@ -72,8 +69,8 @@ pub(super) async fn reach<'w, T>(
         let picked = state.pick(&upstream.hashed(&*session), worker.clock.now_ms(), &tried);
         let Some(node) = picked else { return Err(last) };
         let begun = Moment::now();
-        timer.arm(worker.clock.deadline_ms(upstream.timeouts.connect));
-        let error = match way(worker, &state.nodes[node], &mut tried_at, session, timer, &open).await {
+        let names = NameLimit { timer, timeout: upstream.timeouts.connect };
+        let error = match way(worker, &state.nodes[node], &mut tried_at, session, names, &open).await {
             Ok(way) => {
                 let latency = begun.elapsed();
                 session.upstream.time = Some(latency);
@@ -95,15 +92,21 @@ pub(super) async fn reach<'w, T>(
     }
 }
 
+/// How long a name may take to be resolved.
+struct NameLimit<'n> {
+    timer: &'n Timer,
+    timeout: Duration,
+}
+
 async fn way<T>(
     worker: &Worker,
     node: &NodeState,
     tried_at: &mut Vec<IpAddr>,
     session: &mut Session<'_>,
-    timer: &Timer,
+    names: NameLimit<'_>,
     open: &impl AsyncFn(Rc<AddrPool>) -> Result<T, ProxyError>,
 ) -> Result<T, ProxyError> {
-    let pool = pool_of(&worker.upstreams, &node.target, tried_at, timer, &worker.clock).await?;
+    let pool = pool_of(&worker.upstreams, &node.target, tried_at, names.timer, names.timeout).await?;
     session.upstream.addr = Some(Rc::clone(&pool.text));
     session.upstream.ip_len = pool.ip_len;
     session.upstream.node = Some(Rc::clone(&node.authority));

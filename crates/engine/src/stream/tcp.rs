@@ -31,7 +31,6 @@ pub(crate) async fn serve(worker: Rc<Worker>, socket: TcpStream, listen: Listen,
     let registration = worker.timers.register();
     let timer = &registration.timer;
     attach(timer).await;
-    timer.arm(worker.clock.deadline_ms(PREREAD_TIMEOUT));
     let Some(mut stream) = begin(&worker, socket, listen, &mut client, timer).await else { return };
     open.is(State::Writing);
     let _open = worker.context.metrics.open_stream(&worker.token, &listen.address.to_string());
@@ -62,7 +61,8 @@ async fn begin(
 ) -> Option<Stream> {
     let config = worker.config();
     if listen.proxy_protocol {
-        match proxy_protocol::read_header(&mut socket, timer).await {
+        let limit = timer.by(worker.clock.deadline_ms(PREREAD_TIMEOUT));
+        match proxy_protocol::read_header(&mut socket, limit).await {
             Ok(header) => {
                 let believed = config.streams.real_ip_from.iter().any(|net| net.contains(&client.ip()));
                 if let Some(ends) = header.ends.filter(|_| believed) {
@@ -80,7 +80,8 @@ async fn begin(
     }
     let server = config.streams.tls.clone()?;
     // Boxed: what a handshake holds is much more than what a session does afterwards.
-    match Box::pin(transport::accept(socket, &server, || worker.snapshot(), timer)).await {
+    let limit = timer.by(worker.clock.deadline_ms(config.client.handshake_timeout));
+    match Box::pin(transport::accept(socket, &server, || worker.snapshot(), limit)).await {
         Ok((stream, peer)) => {
             client.tls = Some(Rc::new(peer));
             Some(Stream::Tls(stream))
@@ -116,8 +117,7 @@ impl Job<'_> {
         session.traffic.received = ahead.len() as u64;
         session.traffic.upstream_sent = ahead.len() as u64;
         let sides = Sides { client: stream, upstream: &mut reached.way };
-        let deadline = || worker.clock.deadline_ms(upstream.session_idle);
-        let copied = tunnel::run(sides, &ahead, &worker.buffers, timer, deadline).await;
+        let copied = tunnel::run(sides, &ahead, worker, timer, upstream.session_idle).await;
         session.traffic.received += copied.to_upstream;
         session.traffic.upstream_sent += copied.to_upstream;
         session.traffic.sent = copied.to_client;
@@ -133,6 +133,7 @@ impl Job<'_> {
         ahead: &mut Vec<u8>,
     ) -> Result<(), u16> {
         let mut walk = Walk::default();
+        let limit = self.timer.by(self.worker.clock.deadline_ms(PREREAD_TIMEOUT));
         while let Some(flow) = walk.run(&self.route.chain, session, ahead) {
             match flow {
                 StreamFlow::Refuse(status) => return Err(status),
@@ -140,7 +141,7 @@ impl Job<'_> {
                 StreamFlow::More | StreamFlow::Next => {
                     let filled = ahead.len();
                     ahead.resize(PREREAD_MAX, 0);
-                    let read = io::read(stream, &mut ahead[filled..], self.timer).await;
+                    let read = io::read(stream, &mut ahead[filled..], limit).await;
                     ahead.truncate(filled + read.as_ref().copied().unwrap_or_default());
                     if !read.is_ok_and(|count| count > 0) {
                         return Err(BAD_CLIENT);
@@ -172,6 +173,7 @@ impl Job<'_> {
             true => secure_pool(&self.worker.upstreams, self.snapshot, upstream, plain, name.as_bytes())?,
             false => Rc::clone(plain),
         };
-        open_after(&pool, preface, self.timer).await
+        let limit = self.timer.by(self.worker.clock.deadline_ms(upstream.timeouts.connect));
+        open_after(&pool, preface, limit).await
     }
 }

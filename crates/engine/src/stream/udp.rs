@@ -36,6 +36,8 @@ struct Port {
 #[derive(Default)]
 struct Line {
     state: RefCell<LineState>,
+    /// When its time is up unless a datagram comes, in worker time.
+    ends_at_ms: Cell<u64>,
     traffic: Cell<Traffic>,
 }
 
@@ -108,7 +110,7 @@ impl Line {
             LineState::Waiting(waiting) if waiting.len() < WAITING_MAX => waiting.push(datagram.into()),
             LineState::Waiting(_) => {}
             LineState::Open { upstream, timer, idle } => {
-                timer.arm(worker.clock.deadline_ms(*idle));
+                self.ends_at_ms.set(worker.clock.deadline_ms(*idle));
                 timer.set_idle(false);
                 if upstream.try_send(datagram).is_ok() {
                     self.count(|traffic| traffic.upstream_sent += length);
@@ -121,7 +123,7 @@ impl Line {
     fn open(&self, worker: &Worker, upstream: &Rc<UdpSocket>, timer: &Rc<Timer>, idle: Duration) {
         let open = LineState::Open { upstream: Rc::clone(upstream), timer: Rc::clone(timer), idle };
         let LineState::Waiting(waiting) = self.state.replace(open) else { return };
-        timer.arm(worker.clock.deadline_ms(idle));
+        self.ends_at_ms.set(worker.clock.deadline_ms(idle));
         for datagram in waiting {
             if upstream.try_send(&datagram).is_ok() {
                 self.count(|traffic| traffic.upstream_sent += datagram.len() as u64);
@@ -225,7 +227,7 @@ impl Job<'_> {
                 traffic.upstream_received += length as u64;
                 traffic.sent += sent.map_or(0, |sent| sent as u64);
             });
-            self.timer.arm(self.worker.clock.deadline_ms(idle));
+            self.line.ends_at_ms.set(self.worker.clock.deadline_ms(idle));
             // It has been answered: nothing is lost if a worker that ends doesn't wait for it.
             self.timer.set_idle(true);
         }
@@ -255,11 +257,17 @@ impl Job<'_> {
         }
     }
 
+    /// Whether the session's time is up, or a worker that drains need not wait for it.
+    fn is_over(&self) -> bool {
+        let drains = self.worker.draining.get() && self.timer.is_idle();
+        drains || self.timer.by(self.line.ends_at_ms.get()).is_over()
+    }
+
     /// Waits until there is a datagram or an error, or the session's time is up.
     async fn ready(&self, upstream: &UdpSocket) -> io::Result<Ready> {
         let mut ready = pin!(upstream.ready(Interest::READABLE | Interest::ERROR));
         poll_fn(|cx| match ready.as_mut().poll(cx) {
-            Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending if self.is_over() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             polled => polled,
         })
         .await

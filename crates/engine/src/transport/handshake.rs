@@ -1,9 +1,9 @@
-//! Handshakes with clients and with upstreams, each under the deadline of its connection.
+//! Handshakes with clients and with upstreams, each as a whole within a limit.
 
 use super::TlsStream;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io::{read, write_all};
-use crate::timer::Timer;
+use crate::timer::TimeLimit;
 use crate::worker::Current;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub(crate) async fn accept(
     mut socket: TcpStream,
     server: &Server,
     snapshot: impl Fn() -> Current,
-    timer: &Timer,
+    limit: TimeLimit<'_>,
 ) -> Result<(Box<TlsStream>, Peer), String> {
     let mut acceptor = Acceptor::default();
     let mut bytes = [0u8; HELLO_READ];
     let accepted = loop {
-        let count = read(&mut socket, &mut bytes, timer).await.map_err(|error| error.to_string())?;
+        let count = read(&mut socket, &mut bytes, limit).await.map_err(|error| error.to_string())?;
         if count == 0 {
             return Err("the client left before its hello was complete".to_owned());
         }
@@ -47,7 +47,7 @@ pub(crate) async fn accept(
             Err((error, mut alert)) => {
                 let mut words = Vec::new();
                 let _ = alert.write_all(&mut words);
-                let _ = write_all(&mut socket, &words, timer).await;
+                let _ = write_all(&mut socket, &words, limit).await;
                 return Err(error.to_string());
             }
         }
@@ -56,7 +56,7 @@ pub(crate) async fn accept(
     let choice = match server.choose(&accepted.client_hello(), &snapshot().tls) {
         Ok(choice) => choice,
         Err(error) => {
-            let _ = write_all(&mut socket, UNRECOGNIZED_NAME, timer).await;
+            let _ = write_all(&mut socket, UNRECOGNIZED_NAME, limit).await;
             return Err(error);
         }
     };
@@ -65,12 +65,12 @@ pub(crate) async fn accept(
         Err((error, mut alert)) => {
             let mut words = Vec::new();
             let _ = alert.write_all(&mut words);
-            let _ = write_all(&mut socket, &words, timer).await;
+            let _ = write_all(&mut socket, &words, limit).await;
             return Err(error.to_string());
         }
     };
     let stream = TlsStream::new(socket, Connection::Server(connection));
-    finish(&stream, timer).await.map_err(|error| error.to_string())?;
+    finish(&stream, limit).await.map_err(|error| error.to_string())?;
     let peer = stream.with(|connection| match connection {
         Connection::Server(connection) => Ok(Peer::new(connection, choice)),
         Connection::Client(_) => Err("not a server's session".to_owned()),
@@ -86,13 +86,13 @@ pub(crate) async fn connect(
     socket: TcpStream,
     config: &Arc<ClientConfig>,
     name: &ServerName<'static>,
-    timer: &Timer,
+    limit: TimeLimit<'_>,
 ) -> Result<Box<TlsStream>, ProxyError> {
     let failed = |kind, reason| ProxyError::new(Side::Upstream, kind, reason).retriable();
     let connection = ClientConnection::new(Arc::clone(config), name.clone())
         .map_err(|_| failed(ErrorKind::Connection, "TLS can't be begun"))?;
     let stream = TlsStream::new(socket, Connection::Client(connection));
-    finish(&stream, timer).await.map_err(|error| match error.kind() {
+    finish(&stream, limit).await.map_err(|error| match error.kind() {
         std::io::ErrorKind::TimedOut => failed(ErrorKind::Timeout, "timed out in the TLS handshake"),
         _ => {
             tracing::error!(upstream = ?name, "TLS handshake with the upstream: {error}");
@@ -102,9 +102,9 @@ pub(crate) async fn connect(
     Ok(stream)
 }
 
-async fn finish(stream: &TlsStream, timer: &Timer) -> std::io::Result<()> {
+async fn finish(stream: &TlsStream, mut limit: TimeLimit<'_>) -> std::io::Result<()> {
     poll_fn(|cx| match stream.poll_handshake(cx) {
-        Poll::Pending if timer.expired() => Poll::Ready(Err(std::io::ErrorKind::TimedOut.into())),
+        Poll::Pending => limit.pending(),
         polled => polled,
     })
     .await

@@ -9,6 +9,7 @@ pub(crate) use handshake::{accept, connect};
 pub(crate) use http2::{Http2Stream, Streams};
 pub(crate) use tls::TlsStream;
 
+use crate::io::Sink;
 use crate::sys::plain;
 use std::io;
 use std::pin::Pin;
@@ -100,22 +101,6 @@ impl Stream {
     }
 }
 
-impl ReadSide<'_> {
-    /// Whether the other side has ended its stream: `None` while nothing has come, `Some(false)` when bytes wait.
-    pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        match self {
-            Self::Plain(half) => {
-                let mut byte = [0u8; 1];
-                half.poll_peek(cx, &mut ReadBuf::new(&mut byte))
-                    .map(|peeked| !peeked.is_ok_and(|count| count > 0))
-            }
-            Self::Tls(stream) => stream.poll_left(cx),
-            Self::Http2(stream) => stream.poll_left(cx),
-            Self::Nowhere => Poll::Pending,
-        }
-    }
-}
-
 impl WriteSide<'_> {
     /// [`Stream::send_now`] on this side.
     ///
@@ -131,6 +116,22 @@ impl WriteSide<'_> {
 }
 
 impl WriteSide<'_> {
+    /// Whether the other side has ended its stream: pending while nothing has come, `false` when bytes wait. Asked on this
+    /// side, so that it can be while something else owns the other.
+    pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        match self {
+            Self::Plain(half) => {
+                let mut byte = [0u8; 1];
+                half.as_ref()
+                    .poll_peek(cx, &mut ReadBuf::new(&mut byte))
+                    .map(|peeked| !peeked.is_ok_and(|count| count > 0))
+            }
+            Self::Tls(stream) => stream.poll_left(cx),
+            Self::Http2(stream) => stream.poll_left(cx),
+            Self::Nowhere => Poll::Pending,
+        }
+    }
+
     /// Whether the other side has said that it wants no more of this message. HTTP/1.1 can't say so but by its end, which
     /// a write finds.
     #[inline]
@@ -224,6 +225,18 @@ macro_rules! write_as {
             }
         }
     };
+}
+
+impl Sink for Stream {
+    fn sent(&self) -> u64 {
+        if let Self::Tls(stream) = self { stream.sent() } else { 0 }
+    }
+}
+
+impl Sink for WriteSide<'_> {
+    fn sent(&self) -> u64 {
+        if let Self::Tls(stream) = self { stream.sent() } else { 0 }
+    }
 }
 
 write_as!(Stream);

@@ -17,11 +17,13 @@ pub(crate) struct TlsStream(RefCell<Session>);
 struct Session {
     socket: TcpStream,
     tls: Connection,
+    /// Encrypted bytes that the socket has taken.
+    sent: u64,
 }
 
 impl TlsStream {
     pub(crate) fn new(socket: TcpStream, tls: Connection) -> Box<Self> {
-        Box::new(Self(RefCell::new(Session { socket, tls })))
+        Box::new(Self(RefCell::new(Session { socket, tls, sent: 0 })))
     }
 
     /// Drives the handshake to its end.
@@ -100,6 +102,11 @@ impl TlsStream {
         self.0.borrow_mut().poll_flush(cx)
     }
 
+    /// Encrypted bytes that the socket has taken so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.0.borrow().sent
+    }
+
     /// Says that nothing more comes (RFC 8446 section 6.1), and closes the sending side.
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let session = &mut *self.0.borrow_mut();
@@ -108,7 +115,7 @@ impl TlsStream {
         Pin::new(&mut session.socket).poll_shutdown(cx)
     }
 
-    /// As [`super::ReadSide::poll_left`].
+    /// As [`super::WriteSide::poll_left`].
     pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let session = &mut *self.0.borrow_mut();
         loop {
@@ -161,7 +168,7 @@ impl Session {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Wire { socket: &mut self.socket, cx }) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(_) => {}
+                Ok(count) => self.sent += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
                 Err(error) => return Poll::Ready(Err(error)),
             }

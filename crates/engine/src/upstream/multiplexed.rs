@@ -3,7 +3,7 @@
 use super::connect::open;
 use super::{AddrPool, Connection};
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::timer::Timer;
+use crate::timer::TimeLimit;
 use crate::transport::{Http2Stream, Stream, Streams};
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
@@ -72,7 +72,7 @@ impl Multiplexed {
     pub(super) async fn connect(
         &self,
         pool: &AddrPool,
-        timer: &Timer,
+        mut limit: TimeLimit<'_>,
     ) -> Result<Box<Connection>, ProxyError> {
         let failed = |kind, reason| ProxyError::new(Side::Upstream, kind, reason).retriable();
         loop {
@@ -87,7 +87,7 @@ impl Multiplexed {
                 if std::mem::replace(&mut asked, true) && !self.opening.get() {
                     return Poll::Ready(Ok(()));
                 }
-                if timer.expired() {
+                if limit.is_over() {
                     return Poll::Ready(Err(failed(ErrorKind::Timeout, "timed out while connecting")));
                 }
                 self.waiting.borrow_mut().push(cx.waker().clone());
@@ -96,7 +96,7 @@ impl Multiplexed {
             .await?;
         }
         let _opening = Opening(self);
-        let stream = open(pool, timer).await?;
+        let stream = open(pool, limit).await?;
         let mut builder = Builder::new();
         builder
             .enable_push(false)
@@ -109,7 +109,7 @@ impl Multiplexed {
             Poll::Ready(result) => {
                 Poll::Ready(result.map_err(|_| failed(ErrorKind::Connection, "HTTP/2 can't be begun")))
             }
-            Poll::Pending if timer.expired() => {
+            Poll::Pending if limit.is_over() => {
                 Poll::Ready(Err(failed(ErrorKind::Timeout, "timed out while connecting")))
             }
             Poll::Pending => Poll::Pending,

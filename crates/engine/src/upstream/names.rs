@@ -5,9 +5,8 @@
 //! name server that is silent holds up one request for a moment, not all of them for as long as it is.
 
 use super::resolve::{Answer, Resolver};
-use crate::clock::Clock;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::timer::Timer;
+use crate::timer::{TimeLimit, Timer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -54,13 +53,14 @@ impl Names {
         Self { resolver, known: RefCell::default() }
     }
 
-    /// An address of `name`, each in turn, one that is not among `tried` if there is any; `timer` limits the wait for the first answer, and is set anew for others.
+    /// An address of `name`, each in turn, one that is not among `tried` if there is any. The
+    /// first answer is waited for within `timeout`, a newer one for a moment.
     pub(crate) async fn resolve(
         &self,
         name: &str,
         tried: &[IpAddr],
         timer: &Timer,
-        clock: &Clock,
+        timeout: Duration,
     ) -> Result<IpAddr, ProxyError> {
         let unresolved = || {
             ProxyError::new(Side::Upstream, ErrorKind::Name, "the node's name can't be resolved").retriable()
@@ -69,11 +69,9 @@ impl Names {
         if known.is_outdated() {
             self.ask(name, &known);
             let has_one = !known.addresses.borrow().is_empty();
-            if has_one {
-                timer.arm(clock.deadline_ms(PATIENCE));
-            }
+            let patience = if has_one { PATIENCE } else { timeout };
             if !(has_one && known.late.get()) {
-                known.until_answered(timer).await;
+                known.until_answered(timer.within(patience)).await;
             }
         }
         known.turn(tried).ok_or_else(unresolved)
@@ -136,12 +134,12 @@ impl Known {
         self.answered.notify_waiters();
     }
 
-    /// Waits for the answer, or until `timer` expires.
-    async fn until_answered(&self, timer: &Timer) {
+    /// Waits for the answer, or until `limit` is over.
+    async fn until_answered(&self, mut limit: TimeLimit<'_>) {
         let mut answered = pin!(self.answered.notified());
         poll_fn(|cx| match answered.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending if timer.expired() => {
+            Poll::Pending if limit.is_over() => {
                 self.late.set(true);
                 Poll::Ready(())
             }
@@ -162,7 +160,6 @@ mod tests {
     struct Asked {
         names: Rc<Names>,
         questions: mpsc::Receiver<Question>,
-        clock: Rc<Clock>,
         timer: Rc<Timer>,
     }
 
@@ -171,23 +168,18 @@ mod tests {
             let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
             runtime.block_on(async {
                 let (resolver, questions) = Resolver::unanswered();
-                let timers = crate::timer::Timers::default();
+                let timers = crate::timer::Timers::new(crate::clock::Now::default());
                 let timer = Rc::clone(&timers.register().timer);
-                test(Self {
-                    names: Rc::new(Names::new(resolver)),
-                    questions,
-                    clock: Rc::new(Clock::new("")),
-                    timer,
-                })
-                .await;
+                test(Self { names: Rc::new(Names::new(resolver)), questions, timer }).await;
             });
         }
 
         /// Resolves in the background.
         fn resolve(&self, name: &'static str) -> tokio::task::JoinHandle<Option<IpAddr>> {
-            let (names, clock, timer) =
-                (Rc::clone(&self.names), Rc::clone(&self.clock), Rc::clone(&self.timer));
-            tokio::task::spawn_local(async move { names.resolve(name, &[], &timer, &clock).await.ok() })
+            let (names, timer) = (Rc::clone(&self.names), Rc::clone(&self.timer));
+            tokio::task::spawn_local(async move {
+                names.resolve(name, &[], &timer, Duration::from_secs(6)).await.ok()
+            })
         }
 
         async fn answer(&mut self, name: &str, addresses: &[&str], ttl_ms: u64) {

@@ -1,6 +1,7 @@
 //! One probe of a node: a connection, for `http` and `https` a request on it and the status of its answer.
 
 use super::resolve::Resolver;
+use crate::clock::Now;
 use crate::timer::Timers;
 use crate::transport::{self, Stream};
 use balance::health::Event;
@@ -84,10 +85,10 @@ async fn secure(
     let unusable = |error: tls::rustls::Error| (Event::TcpFailure, error.to_string());
     let config = tls.config(verify, node.identity.as_deref(), &["http/1.1"]).map_err(unusable)?;
     let name = super::secure::server_name(node.target.asked.as_bytes(), address);
-    // Probes have a deadline of their own around them.
-    let timers = Timers::default();
+    // A probe as a whole has its timeout: see `run`.
+    let timers = Timers::new(Now::default());
     let registration = timers.register();
-    let session = transport::connect(stream, &config, &name, &registration.timer).await;
+    let session = transport::connect(stream, &config, &name, registration.timer.unlimited()).await;
     session.map(Stream::Tls).map_err(|error| (Event::TcpFailure, error.reason.to_owned()))
 }
 

@@ -97,6 +97,9 @@ impl Default for Http {
         Self {
             keepalive_timeout: Duration::from_secs(60),
             keepalive_requests: 1_000,
+            // As Envoy's and HAProxy's guides advise: a handshake is two round trips, and holds a session's memory.
+            ssl_handshake_timeout: Duration::from_secs(10),
+            // nginx's and APISIX's: browsers open connections ahead, and drop a pool whose connections end early.
             client_header_timeout: Duration::from_secs(60),
             client_body_timeout: Duration::from_secs(60),
             client_max_body_size: 0,

@@ -141,6 +141,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "access_log_format_escape",
             "keepalive_timeout",
             "keepalive_requests",
+            "ssl_handshake_timeout",
             "client_header_timeout",
             "client_body_timeout",
             "client_max_body_size",

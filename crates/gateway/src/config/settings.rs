@@ -200,7 +200,10 @@ pub struct Http {
     pub keepalive_timeout: Duration,
     /// `keepalive_requests`: requests on one client connection. Tidegate's own key, nginx's default.
     pub keepalive_requests: u64,
-    /// `client_header_timeout`.
+    /// `ssl_handshake_timeout`: the time for a TLS handshake with a client, also on stream ports. Tidegate's own key, named
+    /// as in nginx's stream module.
+    pub ssl_handshake_timeout: Duration,
+    /// `client_header_timeout`, for a whole head.
     pub client_header_timeout: Duration,
     /// `client_body_timeout`, between two reads.
     pub client_body_timeout: Duration,

@@ -88,7 +88,7 @@ impl Http2Stream {
         self.0.borrow_mut().outgoing.finish();
     }
 
-    /// As [`super::ReadSide::poll_left`]: whether the other side has reset the stream, or its connection is gone.
+    /// As [`super::WriteSide::poll_left`]: whether the other side has reset the stream, or its connection is gone.
     pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
         self.0.borrow_mut().outgoing.poll_reset(cx).map(|()| true)
     }

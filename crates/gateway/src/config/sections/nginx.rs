@@ -55,6 +55,7 @@ pub(super) fn http(http: &Section<'_>) -> Http {
     Http {
         keepalive_timeout: http.duration("keepalive_timeout", default.keepalive_timeout),
         keepalive_requests: count(http, "keepalive_requests", 1, default.keepalive_requests),
+        ssl_handshake_timeout: http.duration("ssl_handshake_timeout", default.ssl_handshake_timeout),
         client_header_timeout: http.duration("client_header_timeout", default.client_header_timeout),
         client_body_timeout: http.duration("client_body_timeout", default.client_body_timeout),
         client_max_body_size: http.size("client_max_body_size", default.client_max_body_size),
