@@ -132,13 +132,13 @@ impl Document {
             let id = fields.get("id").or_else(|| fields.get("username")).and_then(text_of);
             let id = id.unwrap_or_else(|| format!("arr_{}", index + 1));
             let key = kind.key(&id);
-            if check_key(&key).is_err() || id.is_empty() {
+            let named = Kind::parse_key(&key).filter(|_| check_key(&key).is_ok());
+            let Some((kind, id)) = named else {
                 self.warn(at, format!("{name}[{index}]: {id:?} can be no id"));
                 continue;
-            }
+            };
             // Of a credential the whole is `CONSUMER/credentials/ID`.
-            let own =
-                Kind::parse_key(&key).and_then(|(kind, id)| kind.split_id(id)).map_or(&*id, |(_, own)| own);
+            let own = kind.split_id(id).map_or(id, |(_, own)| own);
             fields.insert("id".to_owned(), own.into());
             fields.get_mut("plugins").into_iter().for_each(fill_empty);
             let value = Value::Object(fields).to_string().into_bytes().into();
@@ -257,6 +257,15 @@ mod tests {
             warnings,
             [(Some(4), "routes[1]"), (Some(5), "routes[2]"), (Some(6), "routs"), (Some(7), "upstreams")]
         );
+    }
+
+    #[test]
+    fn an_id_that_names_no_resource_is_passed_over() {
+        let text = "routes:\n- id: a/b\nconsumers:\n- id: rose/credential/c\nsecrets:\n- id: vault\n\
+                    services:\n- id: ''\n- id: s\n#END";
+        let document = read(text, Format::Yaml).unwrap();
+        assert_eq!(keys(&document), ["/services/s"]);
+        assert_eq!(document.warnings.len(), 4);
     }
 
     #[test]
