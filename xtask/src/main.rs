@@ -9,6 +9,7 @@
 
 mod cargo;
 mod ci;
+mod fuzz;
 mod pgo;
 mod tidy;
 
@@ -18,36 +19,49 @@ use std::process::ExitCode;
 /// One chore: its name on the command line, what `help` says of it, and what it does in the repository's root.
 struct Chore {
     name: &'static str,
+    /// What follows the name; empty where nothing may.
+    arguments: &'static str,
     about: &'static str,
-    run: fn(&Path) -> anyhow::Result<()>,
+    run: fn(&Path, &[String]) -> anyhow::Result<()>,
 }
 
 /// Every chore, in the order in which `help` lists them.
 const CHORES: &[Chore] = &[
     Chore {
         name: "ci",
+        arguments: "",
         about: "everything CI runs: packages, format, lints, tidy, build, tests, docs",
-        run: ci::run,
+        run: |root, _| ci::run(root),
+    },
+    Chore {
+        name: "fuzz",
+        arguments: "MINUTES [TARGET]",
+        about: "the fuzz targets under libFuzzer, each for that time",
+        run: fuzz::run,
     },
     Chore {
         name: "pgo",
+        arguments: "",
         about: "the release binary, optimised for the paths that training traffic takes",
-        run: pgo::run,
+        run: |root, _| pgo::run(root),
     },
-    Chore { name: "tidy", about: "the rules of the house that no compiler checks", run: tidy::run },
+    Chore {
+        name: "tidy",
+        arguments: "",
+        about: "the rules of the house that no compiler checks",
+        run: |root, _| tidy::run(root),
+    },
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let chore = match arguments.as_slice() {
-        [name] => CHORES.iter().find(|chore| chore.name == name),
-        _ => None,
-    };
-    let Some(chore) = chore else {
+    let (name, arguments) = arguments.split_first().map_or(("", &[][..]), |(name, rest)| (name, rest));
+    let chore = CHORES.iter().find(|chore| chore.name == name);
+    let Some(chore) = chore.filter(|chore| arguments.is_empty() || !chore.arguments.is_empty()) else {
         eprint!("{}", help());
         return ExitCode::from(2);
     };
-    match (chore.run)(&root()) {
+    match (chore.run)(&root(), arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask {}: {error:#}", chore.name);
@@ -60,7 +74,8 @@ fn main() -> ExitCode {
 fn help() -> String {
     let mut text = String::from("usage: cargo xtask <chore>\n\n");
     for chore in CHORES {
-        text.push_str(&format!("  {:<6}{}\n", chore.name, chore.about));
+        let call = format!("{} {}", chore.name, chore.arguments);
+        text.push_str(&format!("  {call:<24}{}\n", chore.about));
     }
     text
 }

@@ -33,6 +33,8 @@ mod shared;
 mod upstreams;
 mod vars;
 
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod testkit;
 
 pub use auth::{Authenticator, CompiledCredential};

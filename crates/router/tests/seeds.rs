@@ -1,6 +1,7 @@
 //! The seeds of the fuzz targets through their checks.
 
-#[path = "../../../tests/fuzz/checks/router/mod.rs"]
+#[path = "../../../tests/fuzz/checks/src/router/mod.rs"]
+#[allow(unreachable_pub, reason = "a module of the library of fuzz targets")]
 mod checks;
 
 use std::path::Path;

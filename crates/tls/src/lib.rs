@@ -19,6 +19,9 @@ mod sites;
 mod upstream;
 mod validity;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 #[cfg(test)]
 mod handshake_tests;
 

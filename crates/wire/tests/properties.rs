@@ -1,6 +1,7 @@
 //! What must hold on any input, tried on random input and on the seeds of the fuzz targets.
 
-#[path = "../../../tests/fuzz/checks/wire/mod.rs"]
+#[path = "../../../tests/fuzz/checks/src/wire/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a module of the library of fuzz targets")]
 mod checks;
 
 use proptest::prelude::*;
@@ -22,6 +23,10 @@ fn seeds_of_the_fuzz_targets() {
     replay("request_head", checks::request_head::check);
     replay("response_head", checks::response_head::check);
     replay("chunked_body", checks::chunked_body::check);
+    replay("http2_request", checks::http2::request);
+    replay("http2_response", checks::http2::response);
+    replay("proxy_protocol", checks::proxy_protocol::check);
+    replay("range", checks::range::check);
 }
 
 /// A header line; most are sound, so that whole heads are.
@@ -46,8 +51,18 @@ fn field() -> impl Strategy<Value = Vec<u8>> {
         b"Transfer-Encoding: chunked\r\n",
         b"Transfer-Encoding: xchunked\r\n",
     ];
-    let broken: &[&[u8]] =
-        &[b"X : y\r\n", b" folded\r\n", b"X: y\n", b"X: a\rb\r\n", b"X: a\0b\r\n", b"\r\n", b"\n", b"\r"];
+    let broken: &[&[u8]] = &[
+        b"User\rAgent: y\r\n",
+        b"Transfer\rEncoding: chunked\r\n",
+        b"X : y\r\n",
+        b" folded\r\n",
+        b"X: y\n",
+        b"X: a\rb\r\n",
+        b"X: a\0b\r\n",
+        b"\r\n",
+        b"\n",
+        b"\r",
+    ];
     let random = "[!#-'*+.^_`|~0-9A-Za-z-]{1,12}:[ \t]{0,2}[ -~]{0,20}[ \t]{0,2}\r\n";
     prop_oneof![
         20 => prop::sample::select(sound).prop_map(<[u8]>::to_vec),
@@ -113,11 +128,13 @@ proptest! {
     #[test]
     fn requests(bytes in head(request_line())) {
         checks::request_head::check(&bytes);
+        checks::http2::request(&bytes);
     }
 
     #[test]
     fn responses(bytes in head(status_line())) {
         checks::response_head::check(&bytes);
+        checks::http2::response(&bytes);
     }
 
     #[test]

@@ -1,8 +1,4 @@
-//! Fuzzes `checks/wire/request_head.rs`.
+//! The target `request_head` for libFuzzer.
 #![no_main]
 
-#[path = "../checks/wire/mod.rs"]
-#[allow(dead_code, reason = "each target runs one of the checks")]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::request_head::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::wire::request_head::check(bytes));

@@ -1,8 +1,4 @@
-//! Fuzzes `checks/router/routes.rs`.
+//! The target `router` for libFuzzer.
 #![no_main]
 
-#[path = "../checks/router/mod.rs"]
-#[allow(dead_code, reason = "each target runs one of the checks")]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::routes::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::router::routes::check(bytes));

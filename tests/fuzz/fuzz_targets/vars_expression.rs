@@ -1,8 +1,4 @@
-//! Fuzzes `checks/router/vars_expression.rs`.
+//! The target `vars_expression` for libFuzzer.
 #![no_main]
 
-#[path = "../checks/router/mod.rs"]
-#[allow(dead_code, reason = "each target runs one of the checks")]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::vars_expression::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::router::vars_expression::check(bytes));

@@ -15,6 +15,8 @@ const LAYERS: &[&[&str]] = &[
     &["plugins", "snapshot", "lua"],
     &["engine", "admin", "bench", "import"],
     &["gateway"],
+    // In `tests/fuzz/checks`: it may use all of them, and none may use it.
+    &["fuzz-checks"],
 ];
 
 /// Crates that may be used by these crates alone, with the reason.
@@ -82,6 +84,7 @@ mod tests {
             ("crates/wire/Cargo.toml", "engine = { path = \"../engine\" }", true),
             ("crates/engine/Cargo.toml", "plugins.workspace = true", true),
             ("crates/gateway/Cargo.toml", "plugins.workspace = true", false),
+            ("crates/gateway/Cargo.toml", "fuzz-checks.workspace = true", true),
             ("crates/bench/Cargo.toml", "wire.workspace = true", false),
             ("crates/bench/Cargo.toml", "model.workspace = true", true),
             ("crates/admin/Cargo.toml", "snapshot.workspace = true", false),

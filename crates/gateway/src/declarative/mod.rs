@@ -71,6 +71,14 @@ pub fn read_or_refuse(path: &Path) -> anyhow::Result<Declared> {
     bail!("the file is refused: {count} {}", if count == 1 { "error" } else { "errors" })
 }
 
+/// The store keys of the resources in a file's text, and what is wrong with it: an entry for fuzz targets.
+#[doc(hidden)]
+#[must_use]
+pub fn keys_of(text: &str) -> (Vec<String>, Vec<Problem>) {
+    let (items, problems) = read::read(text, &|_| None);
+    (items.into_iter().map(|(resource, _)| resource.key).collect(), problems)
+}
+
 /// Reads a file, and says what is wrong with it.
 fn load(path: &Path) -> anyhow::Result<(Declared, Vec<Problem>)> {
     let file = path.display().to_string();

@@ -19,6 +19,7 @@ pub use tree::SyntaxError;
 use crate::{Note, Translation, Verdict};
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use std::{fs, io};
 use tree::Directive;
 
 /// Translates an nginx configuration.
@@ -37,9 +38,23 @@ pub fn translate(path: &Path) -> Result<Translation, SyntaxError> {
     Ok(out.finish())
 }
 
+/// Translates a text alone, as fuzz targets need it: no file is opened, whatever the text includes.
+///
+/// # Errors
+/// The first mistake of the language.
+#[doc(hidden)]
+pub fn translate_text(text: &str) -> Result<Translation, SyntaxError> {
+    let directives = tree::read_text(Path::new("nginx.conf"), text)?;
+    let mut out = Out { alone: true, ..Out::default() };
+    main_block::translate(&mut out, &directives);
+    Ok(out.finish())
+}
+
 /// The translation in the making.
 #[derive(Default)]
 struct Out {
+    /// Whether no file is opened.
+    alone: bool,
     /// Where relative paths start.
     folder: String,
     config: Map<String, Value>,
@@ -104,6 +119,11 @@ impl Out {
     /// A path of the configuration as an absolute one.
     fn absolute(&self, path: &str) -> String {
         if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", self.folder) }
+    }
+
+    /// The text of a file that the configuration names.
+    fn read(&self, path: &str) -> io::Result<String> {
+        if self.alone { Err(io::ErrorKind::NotFound.into()) } else { fs::read_to_string(self.absolute(path)) }
     }
 
     fn finish(self) -> Translation {

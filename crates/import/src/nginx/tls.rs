@@ -5,7 +5,6 @@ use super::server::Server;
 use super::tree::Directive;
 use crate::Verdict;
 use serde_json::{Map, Value, json};
-use std::fs;
 
 /// The name that stands for a server without one.
 const NAMELESS: &str = "nameless";
@@ -54,7 +53,7 @@ impl Tls {
             "ssl_dhparam" | "ssl_ecdh_curve" | "ssl_buffer_size" | "ssl_early_data" => {
                 out.note(directive, Verdict::Ignored, "");
             }
-            "ssl_client_certificate" => match fs::read_to_string(out.absolute(first)) {
+            "ssl_client_certificate" => match out.read(first) {
                 Ok(text) => {
                     self.client.insert("ca".into(), json!(text));
                     out.taken(directive, "ssls: client.ca");
@@ -77,7 +76,7 @@ impl Tls {
     }
 
     fn pair(&mut self, out: &mut Out, directive: &Directive) {
-        let text = match fs::read_to_string(out.absolute(directive.arg(0))) {
+        let text = match out.read(directive.arg(0)) {
             Ok(text) => text,
             Err(error) => return out.refuse(directive, format!("can't be read: {error}")),
         };

@@ -94,9 +94,15 @@ impl Place {
 /// prefix.
 pub(crate) fn read(path: &Path) -> Result<Vec<Directive>, SyntaxError> {
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    let mut reader = Reader { folder, files: 0, nested: 0 };
+    let mut reader = Reader { folder, files: 0, nested: 0, alone: false };
     let start = Place { file: path.into(), line: 1, column: 1 };
     reader.file(path, &start, 0)
+}
+
+/// Reads a text called `name`. Its includes are directives without effect: no file is opened.
+pub(crate) fn read_text(name: &Path, text: &str) -> Result<Vec<Directive>, SyntaxError> {
+    let mut reader = Reader { folder: PathBuf::new(), files: 0, nested: 0, alone: true };
+    reader.directives(&mut tokens(&name.into(), text)?, 0, None)
 }
 
 struct Reader {
@@ -104,6 +110,8 @@ struct Reader {
     files: usize,
     /// Includes that the file being read stands in.
     nested: usize,
+    /// Whether no file is opened.
+    alone: bool,
 }
 
 impl Reader {
@@ -144,10 +152,11 @@ impl Reader {
             match token {
                 Token::Word(name) => {
                     let directive = self.directive(place, name, tokens, depth)?;
-                    let included = match directive.name == "include" && directive.block.is_none() {
-                        true => self.include(&directive, depth)?,
-                        false => Vec::new(),
-                    };
+                    let included =
+                        match directive.name == "include" && directive.block.is_none() && !self.alone {
+                            true => self.include(&directive, depth)?,
+                            false => Vec::new(),
+                        };
                     directives.push(directive);
                     directives.extend(included);
                 }

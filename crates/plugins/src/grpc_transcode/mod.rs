@@ -27,6 +27,8 @@
 //! - Hooks don't exist: `enable_hooks` changes nothing.
 
 mod answer;
+#[doc(hidden)]
+pub mod fuzzing;
 mod question;
 mod schema;
 mod status;

@@ -15,7 +15,7 @@ impl VarSource for Values<'_> {
 }
 
 /// Compiles the JSON and evaluates what it compiles to.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let Ok(vars) = serde_json::from_slice::<Value>(&bytes[..end]) else { return };
     match Expr::compile(&vars) {

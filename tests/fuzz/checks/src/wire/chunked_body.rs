@@ -15,7 +15,7 @@ struct Decoded {
 
 /// Checks that `bytes` decode to the same however they are cut, and to what a plain reader makes of them; and that
 /// they come back when they are encoded.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let whole = decode(bytes, |_| usize::MAX);
     let mut seed = hash(bytes);
     let pieces = decode(bytes, |left| {

@@ -1,7 +1,10 @@
-//! What must hold for the HTTP/1 codec on any input; panics where it doesn't. Run by the fuzz targets, and by the
-//! ordinary tests of `crates/wire` on random input and on the seeds.
+//! What must hold for the codecs on any input; panics where it doesn't. Run by the fuzz targets, and by the ordinary
+//! tests of `crates/wire` on random input and on the seeds.
 
-pub(crate) mod chunked_body;
+pub mod chunked_body;
+pub mod http2;
 mod lines;
-pub(crate) mod request_head;
-pub(crate) mod response_head;
+pub mod proxy_protocol;
+pub mod range;
+pub mod request_head;
+pub mod response_head;

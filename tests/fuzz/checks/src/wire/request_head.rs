@@ -5,7 +5,7 @@ use wire::http1::{HEAD_MAX, LINE_MAX, Lines};
 use wire::{BodyLength, Known, RequestHead, host_of, normalise_path};
 
 /// Checks the parse of the head at the start of `bytes`.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let mut head = RequestHead::default();
     match head.parse(bytes) {
         Ok(true) => {

@@ -5,7 +5,7 @@ use wire::http1::HEAD_MAX;
 use wire::{BodyLength, Method, ResponseHead};
 
 /// Checks the parse of the head at the start of `bytes`, as the answer to several methods.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     for method in [Method::Get, Method::Head, Method::Post] {
         let mut head = ResponseHead::default();
         match head.parse(bytes, method) {

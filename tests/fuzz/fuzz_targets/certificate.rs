@@ -1,0 +1,4 @@
+//! The target `certificate` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::product::tls::certificate(bytes));

@@ -1,0 +1,4 @@
+//! The target `http2_response` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::wire::http2::response(bytes));

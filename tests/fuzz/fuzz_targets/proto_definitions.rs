@@ -1,0 +1,4 @@
+//! The target `proto_definitions` for libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::product::protos::definitions(bytes));
