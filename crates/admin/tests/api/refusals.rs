@@ -276,3 +276,56 @@ async fn what_the_store_has_no_room_for_is_refused() {
     }
     assert_eq!(bench.revision().await, 0);
 }
+
+#[tokio::test]
+async fn dots_are_no_ids() {
+    let bench = Bench::new();
+    bench.done("PUT", "/consumers/a", json!({ "username": "a" })).await;
+    let upstream = json!({ "type": "roundrobin", "nodes": { "127.0.0.1:1": 1 } });
+    let cases = [
+        ("routes", json!({ "uri": "/a", "upstream": upstream })),
+        ("services", json!({ "upstream": upstream })),
+        ("upstreams", upstream),
+        ("stream_routes", json!({ "upstream": { "type": "roundrobin", "nodes": { "127.0.0.1:1": 1 } } })),
+        ("protos", json!({ "content": "syntax = \"proto3\";" })),
+        ("global_rules", json!({ "plugins": {} })),
+        ("consumer_groups", json!({ "plugins": {} })),
+        ("plugin_configs", json!({ "plugins": {} })),
+        ("plugin_metadata", json!({})),
+        ("consumers", json!({ "username": ".." })),
+        ("consumers/a/credentials", json!({ "plugins": { "key-auth": { "key": "k" } } })),
+        ("secrets/vault", json!({ "uri": "http://127.0.0.1:1", "prefix": "p", "token": "t" })),
+    ];
+    for (collection, body) in cases {
+        let mut fine = body.clone();
+        for id in [".", "..", "%2e", "%2e%2e"] {
+            let reply = bench.call("PUT", &format!("/{collection}/{id}"), body.clone()).await;
+            assert_eq!(reply.status, 400, "{collection}/{id}: {}", reply.text);
+        }
+        if !matches!(collection, "plugin_metadata" | "consumers") {
+            fine["id"] = json!("..");
+            let reply = bench.call("PUT", &format!("/{collection}/a"), fine).await;
+            assert_eq!(reply.status, 400, "{collection}: {}", reply.text);
+        }
+        for id in ["...", ".a", "a.", "a..b"] {
+            if matches!(collection, "plugin_metadata" | "consumers") {
+                continue;
+            }
+            let reply = bench.call("PUT", &format!("/{collection}/{id}"), body.clone()).await;
+            assert!(matches!(reply.status, 200 | 201), "{collection}/{id}: {}", reply.text);
+            bench.call("DELETE", &format!("/{collection}/{id}"), json!(null)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_resource_has_at_most_256_labels() {
+    let bench = Bench::new();
+    for (count, status) in [(256, 201), (257, 400), (30_000, 400)] {
+        let labels: serde_json::Map<_, _> = (0..count).map(|n| (format!("l{n}"), json!("v"))).collect();
+        let body = json!({ "uri": "/a", "labels": labels, "upstream": upstream() });
+        let reply = bench.call("PUT", &format!("/routes/{count}"), body).await;
+        assert_eq!(reply.status, status, "{count}: {}", &reply.text[..reply.text.len().min(300)]);
+        assert!(reply.text.len() < 2_000 || status == 201, "the refusal doesn't repeat the labels");
+    }
+}

@@ -33,6 +33,7 @@ pub(super) fn credential() -> Value {
                     "minLength": 15,
                     "maxLength": 128,
                     "pattern": "^[a-zA-Z0-9-_]+/credentials/[a-zA-Z0-9-_.]+$",
+                    "not": { "pattern": r"/\.{1,2}$" },
                 },
             ]
         },

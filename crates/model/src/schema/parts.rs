@@ -27,11 +27,18 @@ pub(super) fn metadata() -> Value {
     })
 }
 
-/// A resource's id, a string or a number.
+/// A resource's id, a string or a number. Unlike in APISIX, `.` and `..` are none: clients and proxies remove them from
+/// paths, so such a resource could not be addressed.
 pub fn id() -> Value {
     json!({
         "anyOf": [
-            { "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-zA-Z0-9-_.]+$" },
+            {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 64,
+                "pattern": "^[a-zA-Z0-9-_.]+$",
+                "not": { "enum": [".", ".."] },
+            },
             { "type": "integer", "minimum": 1 },
         ]
     })
@@ -52,11 +59,16 @@ pub fn description() -> Value {
     json!({ "type": "string", "maxLength": 256 })
 }
 
+/// Most labels of a resource. APISIX has no bound; 256 labels with values of 256 characters are 64 KiB, and lists are
+/// filtered by looking at all of them.
+const LABELS_MAX: usize = 256;
+
 /// Key and value pairs for finding resources again.
 pub fn labels() -> Value {
     json!({
         "description": "Keys and values that describe the resource; lists can be filtered by them.",
         "type": "object",
+        "maxProperties": LABELS_MAX,
         "patternProperties": {
             ".*": {
                 "description": "A label's value.",

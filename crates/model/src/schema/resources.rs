@@ -123,6 +123,10 @@ fn secret_validator(value: &Value, found: &mut Found) -> Option<&'static Validat
     if validator.is_none() {
         found.bare("/id".to_owned(), format!("invalid secret manager: {}", manager(value)));
     }
+    let id = value.get("id").and_then(Value::as_str).unwrap_or_default();
+    if id.ends_with("/.") || id.ends_with("/..") {
+        found.bare("/id".to_owned(), format!("invalid secret id: {id}"));
+    }
     validator
 }
 
