@@ -82,7 +82,7 @@ pub(crate) async fn mistakes(
     }
     plugin_checks::check(&admin.registry, plugins, Side::Route, &mut found, &mut unknown);
     if schema_holds && matches!(kind, Kind::Route | Kind::Service) {
-        files_checks::check(fields, &mut found);
+        files_checks::check(&admin.registry.files().static_roots, fields, &mut found);
     }
     match kind {
         Kind::Route => {

@@ -4,11 +4,13 @@ use crate::mistakes::Mistakes;
 use files::Site;
 use model::resource::StaticFiles;
 use serde_json::{Map, Value};
+use stdx::Folders;
 
 /// Checks the `static` of a route or service whose schema holds.
-pub(crate) fn check(fields: &Map<String, Value>, found: &mut Mistakes) {
+pub(crate) fn check(allowed: &Folders, fields: &Map<String, Value>, found: &mut Mistakes) {
     let Some(written) = fields.get("static") else { return };
-    match serde_json::from_value::<StaticFiles>(written.clone()).map(|written| Site::compile(&written)) {
+    let read = serde_json::from_value::<StaticFiles>(written.clone());
+    match read.map(|written| Site::compile(&written, allowed)) {
         Ok(Ok(_)) => {}
         Ok(Err(errors)) => {
             let errors: Vec<_> = errors.into_iter().map(|error| error.under("/static")).collect();
@@ -30,6 +32,8 @@ mod tests {
         for (site, places) in [
             (json!({ "root": "/srv" }), &[][..]),
             (json!({ "root": "srv" }), &["/static/root"]),
+            (json!({ "root": "/" }), &["/static/root"]),
+            (json!({ "root": "/srv/../etc" }), &["/static/root"]),
             (json!({ "root": "/srv", "try_files": ["$host", "=404"] }), &["/static/try_files/0"]),
             (json!({ "root": "/srv", "expires": "soon" }), &["/static/expires"]),
             (
@@ -40,7 +44,7 @@ mod tests {
         ] {
             let mut found = Mistakes::default();
             let fields = json!({ "uri": "/*", "static": site });
-            check(fields.as_object().unwrap(), &mut found);
+            check(&Folders::below(["/srv".into()]), fields.as_object().unwrap(), &mut found);
             let listed = found.listed("");
             let paths: Vec<_> = listed.iter().map(|error| error["path"].as_str().unwrap()).collect();
             assert_eq!(paths, places, "{site}");

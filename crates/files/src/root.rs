@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use stdx::Folders;
 
 /// A folder whose files are served. Looked up anew for each file that is opened, so that a folder which was replaced
 /// as a whole (a deployment by renaming) is seen.
@@ -14,6 +15,8 @@ use std::path::{Component, Path, PathBuf};
 pub struct Root {
     folder: PathBuf,
     symlinks: Symlinks,
+    /// Nothing outside of these is served, wherever the folder or a link leads.
+    allowed: Folders,
 }
 
 /// What a path led to.
@@ -46,10 +49,10 @@ pub struct Identity {
 const OPEN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 impl Root {
-    /// The root at `folder`, which must be absolute; it need not exist yet.
+    /// The root at `folder`, which must be absolute; it need not exist yet. Files outside of `allowed` are not found.
     #[must_use]
-    pub fn new(folder: PathBuf, symlinks: Symlinks) -> Self {
-        Self { folder, symlinks }
+    pub fn new(folder: PathBuf, symlinks: Symlinks, allowed: Folders) -> Self {
+        Self { folder, symlinks, allowed }
     }
 
     /// The folder.
@@ -71,6 +74,10 @@ impl Root {
             Symlinks::Within => beneath(&root, path, ResolveFlags::empty())?,
             Symlinks::Deny => beneath(&root, path, ResolveFlags::NO_SYMLINKS)?,
         };
+        // By the open file: the root itself may have been replaced by a link since it was checked.
+        if !self.allowed.hold(&file) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let stat = rustix::fs::fstat(&file)?;
         let folder = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => false,
@@ -182,7 +189,7 @@ mod tests {
         for (path, expected) in cases {
             let policies = [Symlinks::Within, Symlinks::Deny, Symlinks::Follow];
             for (symlinks, expected) in policies.into_iter().zip(expected) {
-                let root = Root::new(folder.clone(), symlinks);
+                let root = Root::new(folder.clone(), symlinks, Folders::everything());
                 let opened = root.open(Path::new(path));
                 assert_eq!(opened.is_ok(), expected, "{path} {symlinks:?}");
                 if let Err(error) = opened {
@@ -213,7 +220,7 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
         symlink("circle", folder.path().join("circle")).unwrap();
         for symlinks in [Symlinks::Within, Symlinks::Deny, Symlinks::Follow] {
-            let root = Root::new(folder.path().to_owned(), symlinks);
+            let root = Root::new(folder.path().to_owned(), symlinks, Folders::everything());
             for name in ["fifo", "socket", "circle"] {
                 let kind = root.open(Path::new(name)).unwrap_err().kind();
                 assert_eq!(kind, io::ErrorKind::NotFound, "{name} {symlinks:?}");
@@ -232,7 +239,7 @@ mod tests {
             fs::write(folder.join("f"), text).unwrap();
         }
         symlink(&old, &live).unwrap();
-        let root = Root::new(live.clone(), Symlinks::Within);
+        let root = Root::new(live.clone(), Symlinks::Within, Folders::everything());
         let first = root.open(Path::new("f")).unwrap();
         assert_eq!(root.identity(Path::new("f")).unwrap(), first.identity);
         fs::remove_file(&live).unwrap();
@@ -242,5 +249,26 @@ mod tests {
         let mut text = String::new();
         second.file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "newer");
+    }
+
+    #[test]
+    fn nothing_outside_of_the_allowed_folders_is_opened() {
+        let outer = tempfile::tempdir().unwrap();
+        let (allowed, secret) = (outer.path().join("allowed"), outer.path().join("secret"));
+        for folder in [&allowed, &secret] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("f"), "text").unwrap();
+        }
+        symlink(secret.join("f"), allowed.join("link")).unwrap();
+        for symlinks in [Symlinks::Within, Symlinks::Deny, Symlinks::Follow] {
+            let root = Root::new(allowed.clone(), symlinks, Folders::below([allowed.clone()]));
+            assert!(root.open(Path::new("f")).is_ok(), "{symlinks:?}");
+            assert_eq!(root.open(Path::new("link")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+        // A root that was a folder when it was checked, and is a link now.
+        let live = allowed.join("live");
+        symlink(&secret, &live).unwrap();
+        let root = Root::new(live, Symlinks::Within, Folders::below([allowed.clone()]));
+        assert_eq!(root.open(Path::new("f")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -6,6 +6,7 @@ use model::resource::{Compress, Encoding, StaticFiles};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stdx::Folders;
 
 /// A static origin, compiled: nothing left to parse per request.
 #[derive(Debug, PartialEq)]
@@ -52,15 +53,18 @@ pub(crate) enum Last {
 }
 
 impl Site {
-    /// Compiles a static origin.
+    /// Compiles a static origin, whose root must be in `allowed`.
     ///
     /// # Errors
     /// Every mistake, with its path in the object.
-    pub fn compile(written: &StaticFiles) -> Result<Self, Vec<ConfigError>> {
+    pub fn compile(written: &StaticFiles, allowed: &Folders) -> Result<Self, Vec<ConfigError>> {
         let mut mistakes = Mistakes::default();
         let root = Path::new(&written.root);
         if !root.is_absolute() {
             mistakes.add("/root", format!("{:?} is no absolute path", written.root));
+        } else if !allowed.allow(root) {
+            let message = "is below none of the folders of apisix.static_roots in config.yaml";
+            mistakes.add("/root", format!("{:?} {message}", written.root));
         }
         if !(written.strip_prefix.is_empty() || written.strip_prefix.starts_with('/')) {
             mistakes.add("/strip_prefix", "must start with a slash");
@@ -81,7 +85,7 @@ impl Site {
         offered.extend(written.compress.encodings.iter().filter(|e| !written.precompressed.contains(e)));
         Ok(Self {
             uid: 0,
-            root: Root::new(root.to_owned(), written.symlinks),
+            root: Root::new(root.to_owned(), written.symlinks, allowed.clone()),
             strip_prefix: written.strip_prefix.trim_end_matches('/').as_bytes().to_vec(),
             index,
             tries,

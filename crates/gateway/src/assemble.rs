@@ -10,10 +10,12 @@ use anyhow::Context as _;
 use engine::{ClientLimits, EngineConfig, Listen, Mount, Serves, Streams};
 use observe::access_log::{self, AccessLogConfig};
 use observe::metrics::{MetricsConfig, SERIES_DEFAULT};
-use plugin::{BodyLimits, PathRules, PluginDef};
+use plugin::{BodyLimits, FileAccess, PathRules, PluginDef};
 use router::Mode;
 use snapshot::Keepalive;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use stdx::Folders;
 
 /// How many workers there are.
 pub fn workers(settings: &Settings) -> usize {
@@ -160,8 +162,20 @@ pub fn upstream_tls(settings: &Settings, launch: &Launch) -> anyhow::Result<tls:
     tls::Upstreams::new(trust).with_context(unreadable)
 }
 
-fn unusable(path: &std::path::Path) -> String {
+fn unusable(path: &Path) -> String {
     format!("apisix.ssl.ssl_trusted_certificate: {} can't be read", path.display())
+}
+
+/// The files that resources may name.
+pub fn files(settings: &Settings, data_dir: &Path) -> FileAccess {
+    let folders = |written: Option<&Vec<PathBuf>>| match written {
+        None => Folders::everything(),
+        Some(paths) => Folders::below(paths.iter().map(|path| data_dir.join(path))),
+    };
+    FileAccess {
+        static_roots: folders(settings.files.static_roots.as_ref()),
+        log_roots: folders(settings.files.log_roots.as_ref()),
+    }
 }
 
 /// The zones that responses are kept in.

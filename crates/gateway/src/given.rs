@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use store::file::Document;
 use store::{Embedded, EmbeddedConfig};
 
+use crate::config::settings::Files;
 use crate::config::{self, Loaded, Report, Settings};
 
 /// Settings and resources that stand in no file of ours.
@@ -38,6 +39,10 @@ impl Given {
         let mut loaded = config::read_text(&self.origin, &text, &|name| std::env::var(name).ok())?;
         let settings = &mut loaded.settings;
         (settings.control, settings.status, settings.metrics.listen) = (None, None, None);
+        // Without an Admin API the command line gives every resource, and may name every folder.
+        if settings.admin.is_none() {
+            settings.files = Files { static_roots: None, log_roots: None };
+        }
         Ok(loaded)
     }
 

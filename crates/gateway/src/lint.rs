@@ -42,7 +42,8 @@ fn of_file(args: &LintArgs, file: &Path) -> anyhow::Result<Value> {
     let declared = declarative::read_or_refuse(file)?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    let found = admin::lint::lint(&plan::registry(&settings)?, &declared.resources(), now);
+    let registry = plan::registry(&settings, &launch::data_dir(&args.admin.common)?)?;
+    let found = admin::lint::lint(&registry, &declared.resources(), now);
     let list: Vec<Value> = found
         .iter()
         .map(|finding| {

@@ -4,6 +4,7 @@
 use crate::assemble;
 use crate::config::Settings;
 use crate::config::centre::Provider;
+use crate::config::settings::Files;
 use crate::launch::Launch;
 use anyhow::Context as _;
 use delivery::Delivery;
@@ -12,6 +13,7 @@ use observe::access_log::AccessLogConfig;
 use plugin::Registry;
 use serde_json::{Map, Value};
 use snapshot::BuildOptions;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything that has to be made, and may fail, before settings are put in force. Making it changes nothing.
@@ -36,8 +38,8 @@ pub struct Plan {
     plugins: PluginSettings,
 }
 
-/// `plugins`, `stream_plugins` and `plugin_attr`.
-type PluginSettings = (Option<Vec<String>>, Option<Vec<String>>, Map<String, Value>);
+/// `plugins`, `stream_plugins`, `plugin_attr`, and the files that resources may name.
+type PluginSettings = (Option<Vec<String>>, Option<Vec<String>>, Map<String, Value>, Files);
 
 /// An access log, where there is to be one.
 #[derive(Debug)]
@@ -76,16 +78,19 @@ impl Plan {
             no_health_checks: settings.proxy.disable_healthcheck,
             doubts_values: matches!(settings.provider, Provider::Etcd(_) | Provider::File(_)),
         };
-        let plugins =
-            (settings.plugins.clone(), settings.stream_plugins.clone(), settings.plugin_attr.clone());
+        let plugins = (
+            settings.plugins.clone(),
+            settings.stream_plugins.clone(),
+            settings.plugin_attr.clone(),
+            settings.files.clone(),
+        );
         let registry = match before {
             Some(before) if before.plugins == plugins => Arc::clone(&before.registry),
-            Some(before) => Arc::new(registry(settings)?.succeeding(&before.registry)),
+            Some(before) => Arc::new(registry(settings, &launch.data_dir)?.succeeding(&before.registry)),
             None => {
-                let registry = registry(settings)?;
+                let registry = registry(settings, &launch.data_dir)?;
                 // As long as the process lives: a changed zone waits for a restart.
                 registry.shared.insert(Arc::new(assemble::zones(settings, launch)));
-                registry.shared.insert(Arc::new(Delivery::below(&launch.data_dir)));
                 Arc::new(registry)
             }
         };
@@ -126,19 +131,23 @@ impl Plan {
     }
 }
 
-/// The plugins that the configuration names, ready to check what configures them.
+/// The plugins that the configuration names, ready to check what configures them. Log files with relative paths are
+/// below `data_dir`.
 ///
 /// # Errors
 /// When `plugin_attr` is refused by one of them.
-pub fn registry(settings: &Settings) -> anyhow::Result<Registry> {
+pub fn registry(settings: &Settings, data_dir: &Path) -> anyhow::Result<Registry> {
     let make = |all, named| {
         let plugins = assemble::plugins(all, named);
         if !plugins.missing.is_empty() {
             tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));
         }
         let registry = Registry::new(&plugins.used, settings.plugin_attr.clone())?;
+        let registry = registry.with_files(assemble::files(settings, data_dir));
         anyhow::Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))
     };
     let streams = make(plugins::STREAM, settings.stream_plugins.as_ref())?;
-    Ok(make(plugins::ALL, settings.plugins.as_ref())?.with_streams(streams))
+    let registry = make(plugins::ALL, settings.plugins.as_ref())?.with_streams(streams);
+    registry.shared.insert(Arc::new(Delivery::below(data_dir)));
+    Ok(registry)
 }

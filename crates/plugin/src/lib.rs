@@ -58,7 +58,7 @@ pub use meta::Meta;
 pub use observed::Remembered;
 pub use path_rules::PathRules;
 pub use public_api::{ApiContext, MakeApis, PublicApi};
-pub use registry::{CompileContext, Ingredients, Parent, Registry};
+pub use registry::{CompileContext, FileAccess, Ingredients, Parent, Registry};
 pub use request::{Request, RequestEdits};
 pub use services::{
     Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Endpoint,

@@ -10,6 +10,7 @@ use protos::Definitions;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
+use stdx::Folders;
 
 /// The plugins this gateway has. Made at start; a reload makes another one with the same shared state.
 pub struct Registry {
@@ -20,6 +21,7 @@ pub struct Registry {
     attributes: Map<String, Value>,
     /// Built in, and switched off by the operator.
     disabled: Vec<&'static str>,
+    files: FileAccess,
     pub(crate) compile_upstream: CompileUpstream,
     /// Those of stream routes, which have names and schemas of their own.
     streams: Option<Box<Registry>>,
@@ -33,6 +35,15 @@ struct Entry {
     metadata_validator: Validator,
     /// An auth plugin's, for consumers.
     consumer: Option<(Value, Validator)>,
+}
+
+/// The files that resources may name (`apisix.static_roots` and `apisix.log_roots`). Nothing by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileAccess {
+    /// Where the roots of `static` may be.
+    pub static_roots: Folders,
+    /// Where plugins may write log files.
+    pub log_roots: Folders,
 }
 
 /// What a plugin may ask for while it is compiled.
@@ -70,6 +81,12 @@ pub struct Parent<'a> {
 }
 
 impl CompileContext<'_> {
+    /// The files that resources may name.
+    #[must_use]
+    pub fn files(&self) -> &FileAccess {
+        &self.registry.files
+    }
+
     /// The endpoints for clients that the plugins of this gateway have.
     #[must_use]
     pub fn public_apis(&self) -> Vec<PublicApi> {
@@ -102,6 +119,7 @@ impl Registry {
             shared: Arc::default(),
             attributes,
             disabled: Vec::new(),
+            files: FileAccess::default(),
             compile_upstream: as_written,
             streams: None,
         })
@@ -119,6 +137,18 @@ impl Registry {
     #[must_use]
     pub fn without(self, disabled: Vec<&'static str>) -> Self {
         Self { disabled, ..self }
+    }
+
+    /// The same registry, for resources that may name these files.
+    #[must_use]
+    pub fn with_files(self, files: FileAccess) -> Self {
+        Self { files, ..self }
+    }
+
+    /// The files that resources may name.
+    #[must_use]
+    pub fn files(&self) -> &FileAccess {
+        &self.files
     }
 
     /// The same registry, with `compile` for the upstreams that stand in plugins' configurations.
@@ -156,6 +186,7 @@ impl Registry {
         let serves_apis = self.get(name).is_some_and(|def| def.serves_apis);
         let mut names = self.entries.keys().chain(other.entries.keys());
         Arc::ptr_eq(&self.shared, &other.shared)
+            && self.files == other.files
             && if serves_apis { names.all(|name| alike(name)) } else { alike(name) }
     }
 

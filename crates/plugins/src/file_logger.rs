@@ -21,6 +21,8 @@
 //!
 //! ## Differences from APISIX
 //! - Lines are written by a thread of their own, so that no worker waits for a disk; those of `http-logger` apply.
+//! - The file has to be below a folder of `apisix.log_roots` in `config.yaml`, by default `logs` in the data directory.
+//!   The Admin API refuses other paths; a stored configuration with one logs nothing, and the error log says so.
 //! - A configuration without a `path` is accepted where the metadata has none either; it logs nothing, and the error log
 //!   says so.
 
@@ -72,12 +74,27 @@ impl Collector for FileLogger {
         _: bool,
         cx: &CompileContext<'_>,
     ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+        let resource = cx.parent.resource_key;
         let general = || cx.metadata?.get("path")?.as_str().map(str::to_owned);
-        let path = config.path.or_else(general);
-        if path.is_none() && !cx.parent.resource_key.is_empty() {
-            let resource = cx.parent.resource_key;
-            tracing::warn!(resource, "file-logger logs nothing: neither it nor its metadata has a `path`");
+        let own = config.path.is_some();
+        let Some(path) = config.path.or_else(general) else {
+            if !resource.is_empty() {
+                tracing::warn!(
+                    resource,
+                    "file-logger logs nothing: neither it nor its metadata has a `path`"
+                );
+            }
+            return Ok(None);
+        };
+        let file = LogFile::new(Path::new(&path), cx.shared.get(), &cx.files().log_roots);
+        if file.is_none() {
+            let message = format!("{path:?} is below none of the folders of apisix.log_roots in config.yaml");
+            // A stored resource is served without its log rather than not at all.
+            if own && resource.is_empty() {
+                return Err(vec![ConfigError::new("/path", message)]);
+            }
+            tracing::error!(resource, "file-logger logs nothing: {message}");
         }
-        Ok(path.map(|path| LogFile::new(Path::new(&path), cx.shared.get())))
+        Ok(file)
     }
 }

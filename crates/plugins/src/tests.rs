@@ -1,14 +1,16 @@
 //! What holds for every plugin.
 
 use super::{ALL, STREAM};
-use plugin::{PluginDef, Registry};
+use plugin::{FileAccess, PluginDef, Registry};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use stdx::Folders;
 
 const HEADINGS: [&str; 3] = ["## When to use", "## Example", "## Differences from APISIX"];
 
 fn registry(list: &[&'static PluginDef]) -> Registry {
-    Registry::new(list, serde_json::Map::new()).expect("every schema is one")
+    let files = FileAccess { log_roots: Folders::everything(), ..FileAccess::default() };
+    Registry::new(list, serde_json::Map::new()).expect("every schema is one").with_files(files)
 }
 
 /// The module documentation of the plugin's file, which is named after it.

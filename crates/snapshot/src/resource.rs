@@ -459,7 +459,8 @@ impl Draft {
     }
 
     fn site(&mut self, compiler: Compiler<'_>, written: Option<&StaticFiles>) {
-        let compiled = written.and_then(|written| self.keep("/static", Site::compile(written)));
+        let allowed = &compiler.registry.files().static_roots;
+        let compiled = written.and_then(|written| self.keep("/static", Site::compile(written, allowed)));
         self.site = compiled.map(|site| reuse::site(compiler.before, site));
     }
 

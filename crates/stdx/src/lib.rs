@@ -2,6 +2,7 @@
 
 pub mod bytes;
 pub mod clock;
+pub mod folders;
 pub mod hash;
 pub mod keyed;
 pub mod moment;
@@ -12,6 +13,7 @@ pub mod window;
 pub mod worker;
 
 pub use clock::Clock;
+pub use folders::Folders;
 pub use keyed::Keyed;
 pub use moment::Moment;
 pub use persistent::PersistentMap;

@@ -23,6 +23,8 @@ pub struct Spec {
     pub file: Option<(&'static str, String)>,
     /// Merged into the configuration that gives the gateway its ports, mapping by mapping.
     pub config: Value,
+    /// How many files it may open, where that is not this machine's limit.
+    pub open_files: Option<u32>,
 }
 
 /// A running gateway; killed when dropped, and its folder removed.
@@ -45,7 +47,7 @@ pub struct Gateway {
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { command: "start", file: None, config: json!({}) }
+        Self { command: "start", file: None, config: json!({}), open_files: None }
     }
 }
 
@@ -86,7 +88,7 @@ impl Gateway {
         let dir = tempfile::tempdir().unwrap();
         let ports = free_ports::<5>();
         let [port, tls_port, admin_port, status_port, metrics_port] = ports;
-        std::fs::write(dir.path().join("config.yaml"), config(spec, ports).to_string()).unwrap();
+        std::fs::write(dir.path().join("config.yaml"), config(spec, ports, dir.path()).to_string()).unwrap();
         if let Some((name, text)) = &spec.file {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
@@ -113,7 +115,7 @@ impl Gateway {
         let mut spec = self.spec.clone();
         merge(&mut spec.config, config);
         let ports = [self.port, self.tls_port, self.admin_port, self.status_port, self.metrics_port];
-        self.reload_text(&self::config(&spec, ports).to_string())
+        self.reload_text(&self::config(&spec, ports, self.dir()).to_string())
     }
 
     /// The same with the text of a whole `config.yaml`.
@@ -187,7 +189,7 @@ impl Gateway {
         let length = body.len();
         let mut peer = Peer::connect(self.admin_port);
         peer.send(format!(
-            "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {key}\r\n\
+            "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {key}\r\n\
              Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         ));
         peer.response()
@@ -217,17 +219,18 @@ impl Gateway {
 
     /// What Prometheus would scrape.
     pub fn metrics(&self) -> String {
-        Peer::connect(self.metrics_port).get("/apisix/prometheus/metrics").text()
+        Peer::connect(self.metrics_port).get_from("localhost", "/apisix/prometheus/metrics").text()
     }
 }
 
 /// The configuration of a gateway that shares nothing with others on the machine.
-fn config(spec: &Spec, [port, tls, admin, status, metrics]: [u16; 5]) -> Value {
+fn config(spec: &Spec, [port, tls, admin, status, metrics]: [u16; 5], dir: &Path) -> Value {
     let mut config = json!({
         "apisix": {
             "node_listen": [{ "ip": "127.0.0.1", "port": port }],
             "ssl": { "listen": [{ "ip": "127.0.0.1", "port": tls }] },
             "status": { "ip": "127.0.0.1", "port": status },
+            "static_roots": [dir],
             // Its default port is one for the whole machine.
             "enable_control": false,
         },
@@ -260,8 +263,16 @@ fn merge(base: &mut Value, over: &Value) {
 
 fn spawn(dir: &Path, spec: &Spec) -> Process {
     let output = |name: &str| Stdio::from(File::create(dir.join(name)).unwrap());
+    let mut command = match spec.open_files {
+        None => Command::new(binary()),
+        Some(most) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "ulimit -n $1; shift; exec \"$0\" \"$@\""]).arg(binary()).arg(most.to_string());
+            shell
+        }
+    };
     Process::start(
-        Command::new(binary())
+        command
             .args([spec.command, "-c", "config.yaml", "--data-dir", "data"])
             .current_dir(dir)
             .env_remove("TIDEGATE_DATA_DIR")
@@ -276,6 +287,6 @@ fn is_ready(port: u16) -> bool {
     use std::net::{SocketAddr, TcpStream};
     let Ok(stream) = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))) else { return false };
     let mut peer = Peer::new(stream);
-    peer.try_send(b"GET /status/ready HTTP/1.1\r\nHost: status\r\n\r\n").is_ok()
+    peer.try_send(b"GET /status/ready HTTP/1.1\r\nHost: localhost\r\n\r\n").is_ok()
         && peer.try_response("GET").is_ok_and(|answer| answer.status() == 200)
 }

@@ -29,7 +29,7 @@ fn fixture(files: &[(&str, &str)], settings: Value) -> Fixture {
     let mut settings = settings;
     settings["root"] = json!(root.to_str().unwrap());
     let written: StaticFiles = serde_json::from_value(settings).unwrap();
-    let site = Site { uid: 1, ..Site::compile(&written).unwrap() };
+    let site = Site { uid: 1, ..Site::compile(&written, &stdx::Folders::everything()).unwrap() };
     Fixture { folder, site, files: Files::new(Arc::default(), 1000), now_ms: 0 }
 }
 

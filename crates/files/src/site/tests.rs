@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 fn compile(value: serde_json::Value) -> Result<Site, Vec<ConfigError>> {
-    Site::compile(&serde_json::from_value(value).unwrap())
+    Site::compile(&serde_json::from_value(value).unwrap(), &Folders::everything())
 }
 
 #[test]

@@ -8,8 +8,8 @@ use observe::error_log::Level;
 use plugin::BodyLimits;
 
 use super::settings::{
-    AccessLog, Admin, AdminVersion, Escape, HeaderBuffers, Http, Listen, Logs, Metrics, Process, Proxy,
-    RouterKind, Tls, TrustedFile, UpstreamPool, loopback,
+    AccessLog, Admin, AdminVersion, Escape, Files, HeaderBuffers, Http, Listen, Logs, Metrics, Process,
+    Proxy, RouterKind, Tls, TrustedFile, UpstreamPool, loopback,
 };
 
 /// The data plane's port.
@@ -142,6 +142,12 @@ impl Default for AccessLog {
     }
 }
 
+impl Default for Files {
+    fn default() -> Self {
+        Self { static_roots: Some(Vec::new()), log_roots: Some(vec!["logs".into()]) }
+    }
+}
+
 impl Default for Admin {
     fn default() -> Self {
         Self {
@@ -151,7 +157,7 @@ impl Default for Admin {
             keys: Vec::new(),
             allow: vec![ipnet::Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 24).into()],
             version: AdminVersion::V3,
-            cors: true,
+            cors: false,
             streams: false,
         }
     }

@@ -53,6 +53,8 @@ const KEYS: &[(&str, &[&str])] = &[
             "match_uri_encoded_slash",
             "max_post_args_readable_size",
             "router",
+            "static_roots",
+            "log_roots",
             "dns_resolver",
             "dns_resolver_valid",
             "resolver_timeout",

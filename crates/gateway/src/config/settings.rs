@@ -34,6 +34,8 @@ pub struct Settings {
     pub http: Http,
     /// Error log and access log.
     pub logs: Logs,
+    /// The files that resources may name.
+    pub files: Files,
     /// The Admin API; `None` where `apisix.enable_admin` is false.
     pub admin: Option<Admin>,
     /// Secrets in the store (`apisix.data_encryption`).
@@ -55,6 +57,17 @@ pub struct Settings {
     pub plugin_attr: serde_json::Map<String, serde_json::Value>,
     /// `discovery`: where the nodes of services are known.
     pub discovery: discovery::Config,
+}
+
+/// `apisix.static_roots` and `apisix.log_roots`, Tidegate's own keys. Resources come from the Admin API, etcd and files;
+/// without these limits, whoever may write a resource reads and writes files as the gateway's user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// `static_roots`: where the roots of `static` may be, absolute; none by default. `None` allows every folder: the
+    /// command line gives all resources.
+    pub static_roots: Option<Vec<PathBuf>>,
+    /// `log_roots`: where `file-logger` may write; relative paths are below the data directory. `None` as above.
+    pub log_roots: Option<Vec<PathBuf>>,
 }
 
 /// One address of the data plane.

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     let settings = checked(launch::load(config.as_deref(), Reach::Anyone), true)?;
     let (declared, mut problems) = load(&args.file)?;
     let resources = declared.resources();
-    let registry = Arc::new(plan::registry(&settings)?);
+    let registry = Arc::new(plan::registry(&settings, &launch::data_dir(&args.common)?)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the check can't run")?;
     for fault in runtime.block_on(admin::check_whole(registry, &resources)) {

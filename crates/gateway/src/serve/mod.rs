@@ -66,7 +66,7 @@ fn folder(args: &ServeArgs, folder: &Path) -> anyhow::Result<Given> {
     let pair = pair(args)?;
     let port = if pair.is_some() { 8443 } else { 8080 };
     let address = args.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port)));
-    let mut apisix = json!({ "node_listen": [], "ssl": { "enable": false } });
+    let mut apisix = json!({ "node_listen": [], "ssl": { "enable": false }, "static_roots": [root] });
     let mut resources = Map::new();
     resources.insert("routes".into(), json!([{ "id": "serve", "uri": "/*", "static": site(args, &root)? }]));
     match pair {

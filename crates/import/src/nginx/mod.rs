@@ -126,7 +126,11 @@ impl Out {
         if self.alone { Err(io::ErrorKind::NotFound.into()) } else { fs::read_to_string(self.absolute(path)) }
     }
 
-    fn finish(self) -> Translation {
+    fn finish(mut self) -> Translation {
+        let roots: Vec<Value> =
+            self.routes.iter().filter_map(|route| route.pointer("/static/root").cloned()).collect();
+        // Resources name no other folders than those that config.yaml allows.
+        roots.into_iter().for_each(|root| self.add("apisix.static_roots", root));
         let mut resources = Map::new();
         for (kind, list) in [("routes", self.routes), ("ssls", self.ssls)] {
             if !list.is_empty() {

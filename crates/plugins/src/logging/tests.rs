@@ -3,16 +3,18 @@
 use crate::{file_logger, http_logger, syslog, tcp_logger};
 use delivery::Delivery;
 use plugin::testkit::{self, Bench};
-use plugin::{Chain, ConsumerInfo, Exchange, Flow, Ingredients, Parent, Registry, Reply};
+use plugin::{Chain, ConsumerInfo, Exchange, FileAccess, Flow, Ingredients, Parent, Registry, Reply};
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
+use stdx::Folders;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn registry() -> Registry {
-    Registry::new(crate::ALL, Map::new()).expect("valid schemas")
+    let files = FileAccess { log_roots: Folders::everything(), ..FileAccess::default() };
+    Registry::new(crate::ALL, Map::new()).expect("valid schemas").with_files(files)
 }
 
 /// Runs a request with `config` of file-logger, answered with `reply`: the lines that are written.

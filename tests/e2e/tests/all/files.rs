@@ -14,7 +14,7 @@ fn serving(home: &TempDir, settings: Value) -> Gateway {
     fs::write(root.join("index.html"), "<p>home</p>").unwrap();
     fs::write(root.join("a.txt"), "0123456789").unwrap();
     fs::write(root.join("dir/index.html"), "in dir").unwrap();
-    let gateway = Gateway::start();
+    let gateway = Gateway::with(json!({ "apisix": { "static_roots": [home.path()] } }));
     let mut site = settings;
     site["root"] = json!(root);
     gateway.put("/routes/1", &json!({ "uri": "/*", "static": site }));
@@ -140,4 +140,71 @@ fn a_static_origin_that_can_not_be_is_refused() {
     assert_eq!(gateway.admin("PUT", "/routes/1", &both).status(), 400);
     let rootless = json!({ "uri": "/*", "static": {} });
     assert_eq!(gateway.admin("PUT", "/routes/1", &rootless).status(), 400);
+}
+
+#[test]
+fn only_the_folders_of_the_configuration_file_are_served() {
+    let home = tempfile::tempdir().unwrap();
+    let (www, secret) = (home.path().join("www"), home.path().join("secret"));
+    for folder in [&www, &secret] {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("f"), "text").unwrap();
+    }
+    std::os::unix::fs::symlink(&secret, www.join("link")).unwrap();
+    std::os::unix::fs::symlink("/", www.join("all")).unwrap();
+    let mut gateway = Gateway::with(json!({ "apisix": { "static_roots": [&www] } }));
+    let put = |gateway: &Gateway, root: &Path| {
+        let site = json!({ "root": root, "symlinks": "follow", "hidden": true });
+        gateway.admin("PUT", "/routes/1", &json!({ "uri": "/*", "static": site }))
+    };
+    for root in [
+        "/",
+        "/etc",
+        "/proc/self",
+        "link",
+        "link/",
+        "all/etc",
+        ".",
+        "..",
+        "../secret",
+        "./../secret",
+        "none/../../secret",
+        "../www-not",
+    ] {
+        let answer = put(&gateway, &www.join(root));
+        let text = answer.text();
+        if root == "." {
+            assert_eq!(answer.status(), 201, "{text}");
+            continue;
+        }
+        assert_eq!(answer.status(), 400, "{root}: {text}");
+        assert!(text.contains("apisix.static_roots") && text.contains("/static/root"), "{root}: {text}");
+    }
+    // A link below the root that leads out is nothing, whatever the route says.
+    assert_eq!(ask(&gateway, "GET /f HTTP/1.1").text(), "text");
+    assert_eq!(ask(&gateway, "GET /link/f HTTP/1.1").status(), 404);
+    assert_eq!(ask(&gateway, "GET /all/etc/passwd HTTP/1.1").status(), 404);
+    // A root that doesn't exist yet may become a link.
+    assert_eq!(put(&gateway, &www.join("later")).status(), 200);
+    std::os::unix::fs::symlink(&secret, www.join("later")).unwrap();
+    assert_eq!(ask(&gateway, "GET /f HTTP/1.1").status(), 404);
+    // What the file no longer allows is not served after a reload.
+    assert_eq!(put(&gateway, &www).status(), 200);
+    assert_eq!(ask(&gateway, "GET /f HTTP/1.1").status(), 200);
+    gateway.reload(&json!({ "apisix": { "static_roots": [&secret] } }));
+    assert_eq!(ask(&gateway, "GET /f HTTP/1.1").status(), 404);
+    assert_eq!(put(&gateway, &www).status(), 400);
+    assert_eq!(put(&gateway, &secret).status(), 200);
+}
+
+#[test]
+fn a_root_that_the_store_holds_is_checked_as_well() {
+    let config = json!({
+        "apisix": { "static_roots": ["/srv/www"] },
+        "deployment": { "role": "data_plane", "role_data_plane": { "config_provider": "yaml" } },
+    });
+    let text = "routes:\n  - id: a\n    uri: /*\n    static: {root: /etc}\n#END\n";
+    let gateway = Gateway::with_file("apisix.yaml", text, config);
+    assert_eq!(ask(&gateway, "GET /hostname HTTP/1.1").status(), 404);
+    assert!(gateway.stderr().contains("apisix.static_roots"), "{}", gateway.stderr());
 }

@@ -94,9 +94,9 @@ fn tcp_and_udp_servers_are_told() {
 #[test]
 fn files_are_written_and_opened_anew() {
     let (upstream, mut gateway) = (Upstream::hello(), Gateway::start());
-    let logger = json!({ "path": "mine/a.log", "log_format": { "uri": "$uri" }, "match": [[["uri", "!", "~~", "^/quiet"]]] });
+    let logger = json!({ "path": "logs/mine/a.log", "log_format": { "uri": "$uri" }, "match": [[["uri", "!", "~~", "^/quiet"]]] });
     route(&gateway, &upstream, &json!({ "file-logger": logger }));
-    let path = gateway.data_dir().join("mine/a.log");
+    let path = gateway.data_dir().join("logs/mine/a.log");
     let written = |expected: &str| {
         let line = format!("{{\"uri\":\"{expected}\",\"route_id\":\"all\"}}\n");
         eventually("the line is written", || {
@@ -118,6 +118,32 @@ fn files_are_written_and_opened_anew() {
         path.exists().then_some(())
     });
     written(&format!("/{number}"));
+}
+
+#[test]
+fn log_files_are_below_the_folders_of_the_configuration_file() {
+    let (upstream, gateway) = (Upstream::hello(), Gateway::start());
+    let outside = gateway.dir().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::create_dir_all(gateway.data_dir().join("logs")).unwrap();
+    std::os::unix::fs::symlink(&outside, gateway.data_dir().join("logs/link")).unwrap();
+    for path in ["/etc/cron.d/a", "a.log", "logs/../a.log", "logs/link/a.log", "../outside/a.log", ""] {
+        let nodes = json!({ "type": "roundrobin", "nodes": { upstream.address(): 1 } });
+        let body = json!({ "uri": "/*", "upstream": nodes, "plugins": { "file-logger": { "path": path } } });
+        let answer = gateway.admin("PUT", "/routes/all", &body);
+        assert!(
+            answer.status() == 400 && answer.text().contains("apisix.log_roots"),
+            "{path}: {}",
+            answer.text()
+        );
+    }
+    // The metadata's path is checked where it is used.
+    let path = outside.join("b.log");
+    gateway.put("plugin_metadata/file-logger", &json!({ "path": path }));
+    route(&gateway, &upstream, &json!({ "file-logger": {} }));
+    assert_eq!(gateway.get("/1").status(), 200);
+    assert!(gateway.stderr().contains("apisix.log_roots"), "{}", gateway.stderr());
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
 }
 
 #[test]

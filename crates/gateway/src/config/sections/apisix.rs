@@ -1,13 +1,14 @@
 //! `apisix.*`: the data plane, and the addresses of the control and status servers.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::listening::Ports;
 use super::node_listening::{self, Addresses};
 use crate::config::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
 use crate::config::read::{Field, Section};
-use crate::config::settings::{Listen, Proxy, RouterKind, loopback};
+use crate::config::settings::{Files, Listen, Proxy, RouterKind, loopback};
 use crate::config::yaml::Value;
 
 /// The data plane's settings.
@@ -54,6 +55,27 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
             .map(|items| items.iter().filter_map(Field::network).collect()),
         disable_healthcheck: apisix.bool("disable_upstream_healthcheck", default.disable_healthcheck),
     }
+}
+
+/// The files that resources may name.
+pub(super) fn files(apisix: &Section<'_>) -> Files {
+    let default = Files::default();
+    let paths = |key: &str, relative: bool| {
+        let items = apisix.list(key)?;
+        Some(items.iter().filter_map(|item| folder(item, relative)).collect())
+    };
+    Files {
+        static_roots: paths("static_roots", false).or(default.static_roots),
+        log_roots: paths("log_roots", true).or(default.log_roots),
+    }
+}
+
+fn folder(field: &Field<'_>, relative: bool) -> Option<PathBuf> {
+    let path = PathBuf::from(field.text()?);
+    if path.as_os_str().is_empty() || !(relative || path.is_absolute()) {
+        return field.fail(format!("{path:?} is no absolute path"), "write it from the root, like /srv/www");
+    }
+    Some(path)
 }
 
 fn name_server(field: &Field<'_>) -> Option<SocketAddr> {

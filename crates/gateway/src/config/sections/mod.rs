@@ -58,6 +58,7 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
         process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), lookup, problems),
         http: nginx::http(&nginx.section("http")),
         logs: nginx::logs(&nginx),
+        files: apisix::files(&apisix),
         admin: admin.map(|admin| Admin { streams: mode.streams, ..admin }),
         data_encryption: data_encryption::read(&apisix),
         proxy_cache: proxy_cache::read(&apisix),
