@@ -34,7 +34,10 @@ pub(crate) async fn answer(admin: &Admin, request: &AdminRequest) -> AdminRespon
     if let Err(refusal) = auth::check_address(&admin.settings, request.peer) {
         return refusal.with("Content-Type", "application/json");
     }
-    let cors = admin.settings.cors;
+    if let Err(refusal) = auth::check_sender(&admin.settings, request) {
+        return refusal.with("Content-Type", "application/json");
+    }
+    let cors = admin.settings.answers_cors(request);
     if cors && request.method == "OPTIONS" {
         return AdminResponse::empty(200)
             .with("Access-Control-Allow-Origin", "*")

@@ -1,6 +1,6 @@
 //! The Admin API: a function from request to response over the store, with APISIX's paths, bodies and words.
 //!
-//! [`Admin::handle`] has no sockets: [`serve`] puts it behind a listener of its own, and the engine calls it where the
+//! [`Admin::handle`] has no sockets: [`server`] puts it behind a listener of its own, and the engine calls it where the
 //! quick start answers on the data port. A refused request changes nothing; an acknowledged write is durable, and
 //! the workers have it before the answer leaves (for at most [`AdminSettings::apply_wait`]).
 //!
@@ -29,6 +29,7 @@ mod list;
 mod manner;
 mod merge;
 mod mistakes;
+mod origin;
 mod overlay;
 mod paging;
 mod patch;
@@ -39,6 +40,7 @@ mod respond;
 mod schema_routes;
 mod sealing;
 mod server;
+mod serving;
 mod settings;
 mod shape;
 mod standalone;
@@ -53,7 +55,8 @@ pub use control::{Control, ControlRequest};
 pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;
-pub use server::serve;
+pub use server::server;
+pub use serving::{CONNECTIONS_MAX, Server};
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role, is_well_known};
 pub use standalone::Standalone;
 pub use whole::{Fault, Resource, check_whole};

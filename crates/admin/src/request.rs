@@ -1,5 +1,6 @@
 //! A request to the Admin API, off the wire.
 
+use crate::origin::Sender;
 use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
 
@@ -12,7 +13,8 @@ pub struct AdminRequest {
     pub path: String,
     /// The query as sent, without the question mark; empty where there is none.
     pub query: String,
-    /// The header fields by name, in any case; those of [`Self::HEADERS`] suffice.
+    /// The header fields by name, in any case; those of [`Self::HEADERS`] suffice. The authority of a target in absolute
+    /// form is there as another `host`.
     pub headers: Vec<(String, String)>,
     /// The body, or as much of it as was read.
     pub body: Vec<u8>,
@@ -21,21 +23,30 @@ pub struct AdminRequest {
     pub body_size: u64,
     /// The client's address.
     pub peer: IpAddr,
+    /// Whether it came to a port of the data plane, which serves other sites' pages as well.
+    pub on_data_port: bool,
 }
 
 impl AdminRequest {
     /// The header fields that are ever looked at.
-    pub const HEADERS: [&'static str; 9] = [
+    pub const HEADERS: [&'static str; 11] = [
         "x-api-key",
         "x_api_key",
         "cookie",
         "origin",
         "host",
+        "referer",
+        "sec-fetch-site",
         "content-type",
         "strict",
         "accept",
         "x-digest",
     ];
+
+    /// Who sent it, as far as web pages are concerned.
+    pub(crate) fn sender(&self) -> Sender<'_> {
+        Sender::new(self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+    }
 
     /// The first value of a header field.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -85,6 +96,7 @@ mod tests {
             body: Vec::new(),
             body_size: 0,
             peer: IpAddr::from([127, 0, 0, 1]),
+            on_data_port: false,
         }
     }
 

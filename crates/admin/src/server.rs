@@ -1,5 +1,6 @@
 //! The Admin API on a listener of its own.
 
+use crate::serving::Server;
 use crate::{AdminRequest, AdminResponse, CurrentAdmin};
 use axum::Router;
 use axum::body::Body;
@@ -7,37 +8,23 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use axum::serve::ListenerExt;
 use futures_util::StreamExt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// How long a body may take to arrive: nginx's `client_body_timeout`, but for the whole.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes read of a body that is too large, so that its sender gets to reading why: five times APISIX's limit.
 const DISCARD_MAX: u64 = 8 * 1024 * 1024;
 
-/// Answers connections to `listener` until `stop` is ready and the requests at hand are answered.
-///
-/// # Errors
-/// None at present: a connection that can't be accepted is tried again.
-pub async fn serve(
-    admin: Arc<CurrentAdmin>,
-    listener: TcpListener,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "an Admin connection without TCP_NODELAY");
-        }
-    });
+/// The Admin API's server.
+#[must_use]
+pub fn server(admin: Arc<CurrentAdmin>, connections_max: usize) -> Server {
     let app = Router::new().fallback(answer).with_state(admin);
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
-        .with_graceful_shutdown(stop)
-        .await
+    // Which pages may call it depends on the key.
+    Server::new("the Admin API", app, connections_max).for_all_senders()
 }
 
 async fn answer(
@@ -56,14 +43,17 @@ async fn answer(
                     (name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
                 })
             });
+            // An authority of the target overrides `Host` (RFC 9112 section 3.2.2); both are checked.
+            let authority = head.uri.authority().map(|authority| ("host".to_owned(), authority.to_string()));
             let request = AdminRequest {
                 method: head.method.as_str().to_owned(),
                 path: head.uri.path().to_owned(),
                 query: head.uri.query().unwrap_or_default().to_owned(),
-                headers: headers.collect(),
+                headers: headers.chain(authority).collect(),
                 body,
                 body_size,
                 peer: peer.ip(),
+                on_data_port: false,
             };
             admin.handle(request).await
         }

@@ -1,5 +1,6 @@
 //! What the configuration file says about the Admin API (`deployment.admin`).
 
+use crate::AdminRequest;
 use ipnet::IpNet;
 use std::time::Duration;
 
@@ -8,14 +9,15 @@ use std::time::Duration;
 pub struct AdminSettings {
     /// `admin_key`: who may call it.
     pub keys: Vec<AdminKey>,
-    /// `admin_key_required`. False is honoured for loopback peers alone, and not for what a web page of another site
-    /// sends through their browser.
+    /// `admin_key_required`. False is honoured for loopback peers alone, and not for what a web page sends through their
+    /// browser.
     pub key_required: bool,
     /// `allow_admin`: the networks that may connect; empty means all.
     pub allow: Vec<IpNet>,
     /// `admin_api_version`: the shape of answers.
     pub version: ApiVersion,
-    /// `enable_admin_cors`: whether browsers may read the answers on other sites' pages.
+    /// `enable_admin_cors`: whether pages of other origins may call the API with a private key. Off by default; APISIX's
+    /// default is on.
     pub cors: bool,
     /// `proxy_mode` has streams: without, stream routes are refused.
     pub streams: bool,
@@ -38,13 +40,22 @@ impl Default for AdminSettings {
             key_required: true,
             allow: Vec::new(),
             version: ApiVersion::V3,
-            cors: true,
+            cors: false,
             streams: false,
             body_limit: 1_572_864,
             apply_wait: Duration::from_secs(1),
             prefix: "/apisix".to_owned(),
             server: "Tidegate",
         }
+    }
+}
+
+impl AdminSettings {
+    /// Whether answers have CORS header fields. They allow every origin, so they are for private keys alone: never on
+    /// the data port, and never where a published key or no key opens the API.
+    pub(crate) fn answers_cors(&self, request: &AdminRequest) -> bool {
+        let private = self.key_required && !self.keys.iter().any(|key| is_well_known(&key.key));
+        self.cors && private && !request.on_data_port
     }
 }
 

@@ -148,7 +148,7 @@ pub struct MountRequest {
     pub path: String,
     /// The query without its `?`.
     pub query: String,
-    /// Header fields in the order sent.
+    /// Header fields in the order sent. An authority of the target that differs from `Host` is there as another `host`.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body.
     pub body: Vec<u8>,

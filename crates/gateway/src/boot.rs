@@ -10,12 +10,13 @@ use crate::daemon::Announcement;
 use crate::encryption;
 use crate::health::NodesHealth;
 use crate::key_file;
+use crate::limits;
 use crate::plan::Plan;
 use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
-use admin::{Admin, Control, CurrentAdmin};
+use admin::{Admin, Control, CurrentAdmin, Server};
 use anyhow::{Context as _, anyhow};
 use discovery::Discovery;
 use engine::{Bound, Engine, Mount};
@@ -253,33 +254,33 @@ fn mount(settings: &Settings, admin: Option<&Arc<CurrentAdmin>>, control: &Handl
 /// Takes the control plane's ports, all of them, and then serves them.
 async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receiver<()>) -> anyhow::Result<()> {
     let Running { settings, admin, control, .. } = running;
-    let mut apps = Vec::new();
+    let most = limits::control_connections();
+    let mut servers = Vec::new();
     if let Some(address) = settings.status {
         let listener = servers::bind("/status (apisix.status)", address).await?;
-        apps.push((listener, status::server(parts.readiness.clone())));
+        servers.push((
+            listener,
+            Server::new("the status server", status::server(parts.readiness.clone()), most),
+        ));
     }
     if let Some(address) = settings.metrics.listen {
         let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address).await?;
-        apps.push((listener, servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics))));
+        let app = servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics));
+        servers.push((listener, Server::new("the metrics server", app, most)));
     }
     if let (Some(control), Some(address)) = (control, settings.control) {
         let listener = servers::bind("the control API (apisix.control)", address).await?;
-        apps.push((listener, admin::control::server(Arc::clone(control))));
+        let app = admin::control::server(Arc::clone(control));
+        servers.push((listener, Server::new("the control API", app, most).without_pages()));
     }
-    let admin_listener = match (admin, &settings.admin) {
-        (Some(admin), Some(settings)) => {
-            let purpose = "the Admin API (deployment.admin.admin_listen)";
-            Some((Arc::clone(admin), servers::bind(purpose, settings.listen).await?))
-        }
-        _ => None,
-    };
-    let until =
-        move |mut stopped: watch::Receiver<()>| async move { while stopped.changed().await.is_ok() {} };
-    if let Some((admin, listener)) = admin_listener {
-        tokio::spawn(admin::serve(admin, listener, until(stopped.clone())));
+    if let (Some(admin), Some(settings)) = (admin, &settings.admin) {
+        let listener =
+            servers::bind("the Admin API (deployment.admin.admin_listen)", settings.listen).await?;
+        servers.push((listener, admin::server(Arc::clone(admin), most)));
     }
-    for (listener, app) in apps {
-        tokio::spawn(axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone())).into_future());
+    for (listener, server) in servers {
+        let mut stopped = stopped.clone();
+        tokio::spawn(server.serve(listener, async move { while stopped.changed().await.is_ok() {} }));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs};
 use crate::config::{Loaded, Reach, Report, Settings};
+use crate::key_file::Generated;
 use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
@@ -92,6 +93,8 @@ fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
     let pid_file = PidFile::claim(&launch.data_dir).map_err(|error| {
         anyhow!("{error} ({}); stop it, or choose another --data-dir", launch.data_dir.display())
     })?;
+    pidfile::record_config(&launch.data_dir, launch.config.as_deref())
+        .with_context(|| format!("the data directory {} can't be written", launch.data_dir.display()))?;
     let error_log = open_error_log(&settings, &launch)?;
     if let Some(pid) = pid_file.left_over {
         tracing::warn!(
@@ -102,12 +105,15 @@ fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let read = settings.clone();
-    ensure_admin_key(&mut settings, &launch.data_dir)?;
+    let key = admin_key::ensure(&mut settings, &launch.data_dir)?;
     let text = match (&launch.given, launch.mode) {
         (Some(given), _) => given.greeting(&settings),
         (None, Mode::Normal) => String::new(),
-        (None, Mode::Quickstart) => quickstart::greeting(&settings),
+        (None, Mode::Quickstart) => quickstart::greeting(&settings, key.as_ref()),
     };
+    if launch.mode == Mode::Normal {
+        show_new_key(key.as_ref());
+    }
     let daemon_in = launch.detached.then(|| launch.data_dir.clone());
     let logs_to_stderr = logs_to_stderr(&settings, &launch);
     let started = Started { launch, read, error_log };
@@ -135,17 +141,12 @@ fn logs_to_stderr(settings: &Settings, launch: &Launch) -> bool {
     !launch.detached && !settings.logs.error_log_named
 }
 
-/// Shows a key that was made for want of one, at once: should the start fail further on, the next one would not show it
-/// again.
-fn ensure_admin_key(settings: &mut Settings, data_dir: &Path) -> anyhow::Result<()> {
-    if let Some(generated) = admin_key::ensure(settings, data_dir)?.filter(|generated| generated.new) {
-        let path = generated.path.display();
-        complain(format_args!(
-            "Admin API key, made at this first start and kept in {path}:\n  {}",
-            generated.key
-        ));
+/// Prints a generated key once, before the rest of the start: should that fail, the next start would not print it.
+fn show_new_key(key: Option<&Generated>) {
+    if let Some(Generated { key, path, .. }) = key.filter(|key| key.new) {
+        let path = path.display();
+        complain(format_args!("Admin API key, made at this first start and kept in {path}:\n  {key}"));
     }
-    Ok(())
 }
 
 fn stop(args: &CommonArgs) -> anyhow::Result<()> {
@@ -172,15 +173,38 @@ fn quit(args: &CommonArgs) -> anyhow::Result<()> {
 
 /// The configuration is checked here, where the operator sees what is wrong with it, and read again by the process.
 fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
-    let pid = running(&launch::data_dir(&args.common)?)?;
+    let data_dir = launch::data_dir(&args.common)?;
+    let pid = running(&data_dir)?;
     match &args.nginx_conf {
         Some(file) => import::translate(file).map(drop)?,
         None => {
-            checked(launch::load(launch::config_file(&args.common).as_deref(), Reach::Anyone), false)?;
+            let file = config_of(pid, &data_dir, &args.common)?;
+            checked(launch::load(file.as_deref(), Reach::Anyone), false)?;
         }
     }
     send(pid, Signal::HUP)?;
     say(format_args!("process {pid} reads its configuration again; its error log tells what changed"))
+}
+
+/// The configuration file that the running process reads. Another one that the command line names is refused: the process
+/// would read its own.
+fn config_of(pid: u32, data_dir: &Path, args: &CommonArgs) -> anyhow::Result<Option<PathBuf>> {
+    let Some(own) = pidfile::recorded_config(data_dir) else { return Ok(launch::config_file(args)) };
+    if let Some(named) = &args.config
+        && !own.as_ref().is_some_and(|own| same_file(own, named))
+    {
+        let reads = own.map_or("no configuration file".to_owned(), |own| own.display().to_string());
+        let named = named.display();
+        bail!(
+            "process {pid} reads {reads}, not {named}: reload it without -c, or restart it with -c {named}"
+        );
+    }
+    Ok(own)
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    let resolve = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    resolve(one) == resolve(other)
 }
 
 fn test(args: &CommonArgs) -> anyhow::Result<()> {

@@ -25,6 +25,16 @@ pub fn raise_open_files(wanted: u64) -> (u64, Option<String>) {
     (in_force, warning)
 }
 
+/// Most connections of one server of the control plane: a 32nd of the files that this process may open, so that the four
+/// servers leave seven eighths of them to the data plane, and [`admin::CONNECTIONS_MAX`] where there are plenty.
+pub fn control_connections() -> usize {
+    share(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+}
+
+fn share(open_files: u64) -> usize {
+    usize::try_from(open_files / 32).unwrap_or(usize::MAX).clamp(4, admin::CONNECTIONS_MAX)
+}
+
 fn target(soft: u64, hard: u64, wanted: u64) -> u64 {
     wanted.min(hard).max(soft)
 }
@@ -32,6 +42,13 @@ fn target(soft: u64, hard: u64, wanted: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_control_plane_has_an_eighth_of_the_files() {
+        for (open_files, most) in [(20_480, 640), (1024, 32), (65_536, 1024), (u64::MAX, 1024), (64, 4)] {
+            assert_eq!(share(open_files), most, "{open_files}");
+        }
+    }
 
     #[test]
     fn the_limit_is_raised_and_never_lowered() {

@@ -3,13 +3,20 @@
 //! The lock on the file says that somebody runs; the number in it says who. A number without a lock is left over from a
 //! process that was killed. The file is emptied at the end and never removed: between opening and locking a removed
 //! file, two processes could each hold a lock of their own.
+//!
+//! `tidegate.config` beside it says which configuration file that process reads, for `tidegate reload`.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The name of the file in the data directory.
 const NAME: &str = "tidegate.pid";
+
+/// The name of the file with the configuration file's path.
+const CONFIG_NAME: &str = "tidegate.config";
 
 /// Longer than any pid.
 const MAX_BYTES: u64 = 32;
@@ -82,6 +89,22 @@ pub fn running(data_dir: &Path) -> io::Result<Option<u32>> {
     }
 }
 
+/// Records the configuration file that the process with this data directory reads; `None` for the defaults.
+pub fn record_config(data_dir: &Path, config: Option<&Path>) -> io::Result<()> {
+    let path = match config {
+        Some(path) => std::path::absolute(path)?,
+        None => PathBuf::new(),
+    };
+    fs::write(data_dir.join(CONFIG_NAME), path.as_os_str().as_bytes())
+}
+
+/// The configuration file that the process with this data directory reads: `Some(None)` for the defaults, `None` where
+/// nothing is recorded.
+pub fn recorded_config(data_dir: &Path) -> Option<Option<PathBuf>> {
+    let bytes = fs::read(data_dir.join(CONFIG_NAME)).ok()?;
+    Some((!bytes.is_empty()).then(|| PathBuf::from(OsString::from_vec(bytes))))
+}
+
 fn read_pid(file: &File) -> Option<u32> {
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
@@ -120,10 +143,10 @@ mod tests {
     #[test]
     fn a_left_over_file_is_no_obstacle() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(NAME), "4194999 \n").unwrap();
+        fs::write(dir.path().join(NAME), "4194999 \n").unwrap();
         assert_eq!(running(dir.path()).unwrap(), None);
         assert_eq!(PidFile::claim(dir.path()).unwrap().left_over, Some(4_194_999));
-        std::fs::write(dir.path().join(NAME), "rubbish".repeat(100)).unwrap();
+        fs::write(dir.path().join(NAME), "rubbish".repeat(100)).unwrap();
         assert_eq!(PidFile::claim(dir.path()).unwrap().left_over, None);
     }
 

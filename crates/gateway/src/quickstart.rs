@@ -5,8 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use ipnet::{IpNet, Ipv4Net};
 
 use crate::config::settings::{Admin, AdminKey, AdminRole, Listen, Settings};
+use crate::key_file::Generated;
 
-/// The key of APISIX's own examples. It opens nothing but loopback addresses, and only here.
+/// The key of APISIX's own examples. The Admin API accepts it from loopback addresses, in the `X-API-KEY` header of
+/// requests that no web page sent.
 pub const WELL_KNOWN_KEY: &str = "edd1c9f034335f136f87ad84b625c8f1";
 
 /// Restricts every listener to loopback and opens the Admin API on the data ports.
@@ -33,6 +35,7 @@ pub fn apply(settings: &mut Settings) {
     let admin = settings.admin.get_or_insert_with(Admin::default);
     admin.listen = on_loopback(admin.listen);
     admin.on_data_ports = true;
+    admin.cors = false;
     admin.allow = vec![
         Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8).into(),
         IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST)),
@@ -46,14 +49,23 @@ pub fn apply(settings: &mut Settings) {
     }
 }
 
-/// The warning and the first steps, to be printed when the gateway is ready.
-pub fn greeting(settings: &Settings) -> String {
+/// The first steps, printed when the gateway is ready. `key` is the generated admin key; `None` where the configuration
+/// names one, which stays out of the terminal.
+pub fn greeting(settings: &Settings, key: Option<&Generated>) -> String {
     let port = settings.proxy.listen.first().map_or(0, |listen| listen.address.port());
+    let (header, kept) = match key {
+        Some(Generated { key, path, .. }) => (
+            key.as_str(),
+            format!("The admin key is kept in {}, readable by its owner alone.\n", path.display()),
+        ),
+        None => ("YOUR-ADMIN-KEY", String::new()),
+    };
     format!(
-        "WARNING: this is the quick start. The Admin API takes a key that everybody knows, from this machine alone.\n\
-         Use `tidegate start` for anything else.\n\n\
-         Make a route to a server of yours (here 127.0.0.1:1980), and send a request through it:\n\n  \
-           curl http://127.0.0.1:{port}/apisix/admin/routes/1 -H 'X-API-KEY: {WELL_KNOWN_KEY}' -X PUT -d '\n  \
+        "This is the quick start: it listens on loopback addresses only and also accepts the admin key of APISIX's\n\
+         documentation, in the X-API-KEY header of requests from this machine. Use `tidegate start` for production.\n\
+         {kept}\n\
+         Create a route to a server (here 127.0.0.1:1980), and send a request through it:\n\n  \
+           curl http://127.0.0.1:{port}/apisix/admin/routes/1 -H 'X-API-KEY: {header}' -X PUT -d '\n  \
            {{\"uri\": \"/hello\", \"upstream\": {{\"type\": \"roundrobin\", \"nodes\": {{\"127.0.0.1:1980\": 1}}}}}}'\n  \
            curl -i http://127.0.0.1:{port}/hello\n"
     )
@@ -103,6 +115,10 @@ mod tests {
             settings.proxy.listen,
             [Listen { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9080)), implied: false }]
         );
-        assert!(greeting(&settings).contains("http://127.0.0.1:9080/apisix/admin/routes/1"));
+        let key = Generated { key: "abc".into(), path: "/data/admin.key".into(), new: false };
+        let text = greeting(&settings, Some(&key));
+        assert!(text.contains("http://127.0.0.1:9080/apisix/admin/routes/1 -H 'X-API-KEY: abc' "), "{text}");
+        assert!(text.contains("/data/admin.key") && !text.contains(WELL_KNOWN_KEY));
+        assert!(greeting(&settings, None).contains("YOUR-ADMIN-KEY"));
     }
 }

@@ -61,6 +61,7 @@ impl MountHandler for AdminOnDataPort {
                     body_size: request.body.len() as u64,
                     body: request.body,
                     peer: request.peer,
+                    on_data_port: true,
                 })
                 .await;
             Reply {

@@ -190,7 +190,12 @@ impl Peer {
 
     /// Asks for `path` and reads the response.
     pub fn get(&mut self, path: &str) -> Message {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: e2e\r\n\r\n"));
+        self.get_from("e2e", path)
+    }
+
+    /// Asks for `path` at `host` and reads the response.
+    pub fn get_from(&mut self, host: &str, path: &str) -> Message {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         self.response()
     }
 }

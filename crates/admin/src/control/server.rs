@@ -2,7 +2,7 @@
 
 use super::{Control, ControlRequest};
 use crate::AdminResponse;
-use crate::server::to_http;
+use crate::server::{BODY_TIMEOUT, to_http};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
@@ -24,7 +24,10 @@ pub fn server(control: Arc<Control>) -> Router {
 
 async fn answer(State(control): State<Arc<Control>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, BODY_MAX).await else {
+    let Ok(body) = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, BODY_MAX)).await else {
+        return to_http(AdminResponse::error(408, "the body did not arrive in time"), SERVER);
+    };
+    let Ok(body) = body else {
         let refusal = AdminResponse::error(413, format!("a body has at most {BODY_MAX} bytes here"));
         return to_http(refusal, SERVER);
     };

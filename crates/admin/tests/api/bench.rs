@@ -128,6 +128,7 @@ pub(crate) fn request(method: &str, target: &str, body: &str) -> AdminRequest {
         body: body.as_bytes().to_vec(),
         body_size: body.len() as u64,
         peer: IpAddr::from([127, 0, 0, 1]),
+        on_data_port: false,
     }
 }
 

@@ -23,7 +23,7 @@ async fn start() -> Served {
         let _ = stopped.await;
     };
     let current = Arc::new(admin::CurrentAdmin::new(Arc::clone(&bench.admin)));
-    let server = tokio::spawn(admin::serve(current, listener, stopped));
+    let server = tokio::spawn(admin::server(current, 1024).serve(listener, stopped));
     Served { address, stop, server, _bench: bench }
 }
 

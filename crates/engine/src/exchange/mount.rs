@@ -52,11 +52,18 @@ fn request(exchange: &Exchange<'_>, body: Vec<u8>) -> MountRequest {
     let headers = request.view.head.fields.iter().map(|field| {
         (text(field.name.get(request.view.bytes)), field.value.get(request.view.bytes).to_vec())
     });
+    let mut headers: Vec<_> = headers.collect();
+    let authority = request.view.head.authority.get(request.view.bytes);
+    // The absolute form overrides `Host` (RFC 9112 section 3.2.2); the handler checks both.
+    let named = |(name, host): &(String, Vec<u8>)| name.eq_ignore_ascii_case("host") && host == authority;
+    if !authority.is_empty() && !headers.iter().any(named) {
+        headers.push(("host".to_owned(), authority.to_vec()));
+    }
     MountRequest {
         method: text(request.method()),
         path: text(&request.path),
         query: text(request.query()),
-        headers: headers.collect(),
+        headers,
         body,
         peer: exchange.client.ip(),
     }

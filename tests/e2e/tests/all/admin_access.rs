@@ -1,8 +1,9 @@
 //! Who may use the Admin API, and where it is.
 
-use e2e::{ADMIN_KEY, Gateway, Peer, Spec, refused};
+use e2e::{ADMIN_KEY, Gateway, Peer, Spec, eventually, refused};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// The key of APISIX's own examples, which everybody knows.
 const WELL_KNOWN_KEY: &str = "edd1c9f034335f136f87ad84b625c8f1";
@@ -60,12 +61,39 @@ fn the_quick_start_takes_it_on_the_data_port() {
     for port in [gateway.port, gateway.admin_port] {
         let mut client = Peer::connect(port);
         client.send(format!(
-            "GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\nX-API-KEY: {WELL_KNOWN_KEY}\r\n\r\n"
+            "GET /apisix/admin/routes HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {WELL_KNOWN_KEY}\r\n\r\n"
         ));
         assert_eq!(client.response().json()["total"], 0);
-        client.send("GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send("GET /apisix/admin/routes HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert_eq!(client.response().status(), 401);
     }
+}
+
+#[test]
+fn the_quick_start_prints_commands_with_a_key_of_its_own() {
+    let mut gateway =
+        Gateway::launch(&Spec { command: "quickstart", config: without_keys(), ..Spec::default() });
+    let path = gateway.data_dir().join("admin.key");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = std::fs::read_to_string(&path).unwrap().trim().to_owned();
+    assert!(key.len() == 64 && key != WELL_KNOWN_KEY);
+    let printed = |gateway: &Gateway| {
+        eventually("the first steps are printed", || {
+            let said = gateway.stderr();
+            let from = said.find("curl ")?;
+            let end = said[from..].find("}'\n")?;
+            Some(said[from..from + end + 3].to_owned())
+        })
+    };
+    let command = printed(&gateway);
+    assert!(command.contains(&key) && !gateway.stderr().contains(WELL_KNOWN_KEY), "{command}");
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\"key\":\"/apisix/routes/1\""), "{command}\n{text}");
+    // The next start has the same key.
+    gateway.process().kill();
+    gateway.restart();
+    assert!(printed(&gateway).contains(&key));
 }
 
 #[test]

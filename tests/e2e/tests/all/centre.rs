@@ -19,7 +19,7 @@ fn until_status(gateway: &Gateway, path: &str, status: u16) {
 }
 
 fn readiness(gateway: &Gateway) -> Value {
-    e2e::Peer::connect(gateway.status_port).get("/status/ready").json()
+    e2e::Peer::connect(gateway.status_port).get_from("localhost", "/status/ready").json()
 }
 
 /// How long etcd is paused: long enough for every timeout on the way; the full half minute where it is asked for.

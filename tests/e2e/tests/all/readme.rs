@@ -72,10 +72,13 @@ fn the_commands_of_the_readme_work() {
                     let script = block.replace("\npython3", "\nexec python3");
                     upstream = Some(start(Command::new("sh").args(["-c", &script]), dir.path(), 1980));
                 }
-                Block::Commands => check(block, said.next().expect("SAID has a line for each block")),
+                Block::Commands => {
+                    check(dir.path(), block, said.next().expect("SAID has a line for each block"))
+                }
             }
             if block.contains("limit-count") {
                 check(
+                    dir.path(),
                     "curl -i http://127.0.0.1:9080/hello",
                     &[
                         "200 OK",
@@ -85,12 +88,13 @@ fn the_commands_of_the_readme_work() {
                         "\r\n\r\nhello\n",
                     ],
                 );
-                check("curl http://127.0.0.1:9080/", &[r#"{"error_msg":"404 Route Not Found"}"#]);
+                check(dir.path(), "curl http://127.0.0.1:9080/", &[r#"{"error_msg":"404 Route Not Found"}"#]);
                 check(
+                    dir.path(),
                     "curl http://127.0.0.1:9091/apisix/prometheus/metrics",
                     &["apisix_http_status{code=\"200\""],
                 );
-                check("curl http://127.0.0.1:7085/status/ready", &[r#"{"status":"ok"}"#]);
+                check(dir.path(), "curl http://127.0.0.1:7085/status/ready", &[r#"{"status":"ok"}"#]);
             }
         }
         assert_eq!(said.next(), None, "README.md has fewer commands than are expected");
@@ -112,8 +116,8 @@ fn start(command: &mut Command, dir: &Path, port: u16) -> Process {
     process
 }
 
-fn check(command: &str, expected: &[&str]) {
-    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+fn check(dir: &Path, command: &str, expected: &[&str]) {
+    let output = Command::new("sh").args(["-c", command]).current_dir(dir).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{command}\n{}", String::from_utf8_lossy(&output.stderr));
     for part in expected {

@@ -29,7 +29,7 @@ const PAGE: &[(&str, &str)] = &[
 
 /// Where a referee is.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn referee(name: &str) -> Option<PathBuf> {
+pub(crate) fn referee(name: &str) -> Option<PathBuf> {
     let found = program(name);
     if found.is_none() {
         eprintln!("skipped: {name} is not there");

@@ -64,7 +64,7 @@ fn what_is_wrong_with_one_item_is_told_with_its_place_and_counted() {
     assert!(gateway.stderr().contains("apisix.yaml:4:5"), "{}", gateway.stderr());
     let problems = || {
         let mut peer = Peer::connect(control);
-        peer.send("GET /v1/problems HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        peer.send("GET /v1/problems HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         peer.try_response("GET").unwrap().json()
     };
     let told = problems();

@@ -147,7 +147,7 @@ fn consul_is_followed_while_requests_come() {
     consul.set("service-a", &ports[1..]);
     until_answering(&gateway, &[&nodes[1], &nodes[2]]);
 
-    let shown = |page: &str| Peer::connect(control).get(page).json();
+    let shown = |page: &str| Peer::connect(control).get_from("localhost", page).json();
     let dump = shown("/v1/discovery/consul/dump");
     assert_eq!(
         dump["services"]["service-a"][1],
@@ -200,7 +200,7 @@ fn health_and_routes_stay_as_nodes_change() {
     gateway.put("upstreams/1", &upstream);
     gateway.put("routes/1", &json!({ "uri": "/*", "upstream_id": "1" }));
     let states = || -> Vec<(u64, String)> {
-        let shown = Peer::connect(control).get("/v1/healthcheck/upstreams/1").json();
+        let shown = Peer::connect(control).get_from("localhost", "/v1/healthcheck/upstreams/1").json();
         let nodes = shown["nodes"].as_array().cloned().unwrap_or_default();
         let state =
             |node: &Value| (node["port"].as_u64().unwrap(), node["status"].as_str().unwrap().to_owned());

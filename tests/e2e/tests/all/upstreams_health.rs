@@ -131,7 +131,7 @@ fn gateway() -> (Gateway, u16) {
 
 /// The states of the nodes by port, as the control API shows them.
 fn states(control: u16, of: &str) -> Vec<(u16, String)> {
-    let text = Peer::connect(control).get(&format!("/v1/healthcheck/{of}")).text();
+    let text = Peer::connect(control).get_from("localhost", &format!("/v1/healthcheck/{of}")).text();
     let Ok(value) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
     let nodes = value["nodes"].as_array().cloned().unwrap_or_default();
     nodes
@@ -271,7 +271,7 @@ fn requests_alone_tell_as_well() {
         assert!(metrics.contains(&line), "{line}: {metrics}");
     }
     let mut browser = Peer::connect(control);
-    browser.send("GET /v1/healthcheck HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n");
+    browser.send("GET /v1/healthcheck HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n");
     let page = browser.response();
     assert!(page.field("content-type").is_some_and(|kind| kind.starts_with("text/html")));
     assert!(page.text().contains(&format!("127.0.0.1:{}", bad.port)), "{}", page.text());

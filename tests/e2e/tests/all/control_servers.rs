@@ -1,0 +1,78 @@
+//! The control plane's servers leave the data plane its descriptors, whatever their clients do.
+
+use e2e::{ADMIN_KEY, Gateway, Peer, Spec, Upstream, eventually};
+use serde_json::json;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Half a request's head on each of as many connections to `port` as its queue takes, and at most `most`.
+fn half_open(port: u16, most: usize) -> Vec<Peer> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let connect = |_| {
+        let stream = TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok()?;
+        let mut peer = Peer::new(stream);
+        let _ = peer.try_send(b"GET /apisix/prometheus/metrics HTTP/1.1\r\nHost: localhost\r\nX-");
+        Some(peer)
+    };
+    (0..most).map_while(connect).collect()
+}
+
+#[test]
+fn half_requests_to_the_control_plane_leave_the_data_plane_serving() {
+    let upstream = Upstream::hello();
+    let spec = Spec { open_files: Some(256), ..Spec::default() };
+    let mut gateway = Gateway::launch(&spec);
+    gateway.route_all(&upstream.address());
+    let begin = Instant::now();
+    let metrics = half_open(gateway.metrics_port, 2000);
+    let others: Vec<_> =
+        [gateway.admin_port, gateway.status_port].into_iter().flat_map(|port| half_open(port, 100)).collect();
+    // More connections than the process may have descriptors: the kernel's queue has most of them.
+    assert!(metrics.len() + others.len() > 256, "{} {}", metrics.len(), others.len());
+    let folder = format!("/proc/{}/fd", gateway.process().id());
+    let open = std::fs::read_dir(folder).unwrap().count();
+    assert!(open < 128, "{open} descriptors");
+    let clients: Vec<_> = (0..50)
+        .map(|_| {
+            let mut client = gateway.connect();
+            assert_eq!(client.get("/").status(), 200);
+            client
+        })
+        .collect();
+    assert!(!gateway.stderr().contains("accept failed"), "{}", gateway.stderr());
+    // Those that the server has accepted are answered in time.
+    let mut first = metrics.into_iter().next().unwrap();
+    assert_eq!(first.response().status(), 408);
+    let waited = begin.elapsed().as_secs();
+    assert!((9..15).contains(&waited), "{waited} s");
+    drop((clients, others));
+    eventually("the servers answer again", || {
+        let metrics = gateway.metrics();
+        let admin = gateway.admin_with(ADMIN_KEY, "GET", "routes", &json!(null));
+        (metrics.contains("apisix_http_requests_total") && admin.status() == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_reload_with_another_file_is_refused() {
+    let gateway = Gateway::start();
+    std::fs::write(gateway.dir().join("other.yaml"), "{}").unwrap();
+    std::os::unix::fs::symlink("config.yaml", gateway.dir().join("link.yaml")).unwrap();
+    let reload = |words: &[&str]| {
+        let mut command = std::process::Command::new(e2e::binary());
+        command.args(["reload", "--data-dir", "data"]).args(words).current_dir(gateway.dir());
+        let output = command.env_remove("TIDEGATE_DATA_DIR").output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (done, said) = reload(&["-c", "other.yaml"]);
+    assert!(!done && said.contains("config.yaml, not other.yaml"), "{said}");
+    assert!(!gateway.stderr().contains("configuration read again"));
+    for words in [&[][..], &["-c", "config.yaml"], &["-c", "./config.yaml"], &["-c", "link.yaml"]] {
+        let (done, said) = reload(words);
+        assert!(done, "{words:?} {said}");
+    }
+    // Without -c, the running process's own file is checked.
+    std::fs::write(gateway.dir().join("config.yaml"), "apisix: 3\n").unwrap();
+    let (done, said) = reload(&[]);
+    assert!(!done && said.contains("config.yaml"), "{said}");
+}
