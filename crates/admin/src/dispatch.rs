@@ -5,8 +5,8 @@ use crate::manner::Manner;
 use crate::respond::Answer;
 use crate::target::Target;
 use crate::{
-    Admin, AdminRequest, AdminResponse, auth, batch, delete, fleet, history, json::parse, lint, list, patch,
-    schema_routes, standalone, txn, write,
+    Admin, AdminRequest, AdminResponse, auth, batch, config_source, delete, fleet, history, json::parse,
+    lint, list, patch, schema_routes, standalone, txn, write,
 };
 use model::Kind;
 use serde_json::{Value, json};
@@ -91,13 +91,15 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         ("POST", ["configs", "validate"]) => batch::validate(admin, request, &args).await,
         ("POST", ["txn"]) => txn::run(admin, request, &args, actor).await,
         ("GET", ["txn"]) => Ok(txn::limits(admin)),
+        ("GET", ["config_source"]) => config_source::state(admin),
+        ("POST", ["config_source", "accept"]) => config_source::accept(admin, &args, actor).await,
         ("GET", ["lint"]) => lint::answer(admin).await,
         ("GET", ["history"]) => history::list(admin, &args).await,
         ("GET", ["history", revision]) => history::revision(admin, revision).await,
         ("POST", ["history", revision, "rollback"]) => {
             history::rollback(admin, request, &args, revision, actor).await
         }
-        (method, ["txn" | "lint" | "history", ..]) => Err(not_offered(method)),
+        (method, ["txn" | "lint" | "history" | "config_source", ..]) => Err(not_offered(method)),
         ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(

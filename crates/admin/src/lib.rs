@@ -13,6 +13,7 @@ mod batch;
 mod below;
 mod certificates;
 mod checks;
+mod config_source;
 pub mod control;
 mod current;
 mod delete;
@@ -62,8 +63,8 @@ pub use standalone::Standalone;
 pub use whole::{Fault, Resource, check_whole};
 
 use std::sync::Arc;
-use store::Store;
 use store::etcd::Fleet;
+use store::{Cached, Store};
 use tokio::sync::{RwLock, watch};
 
 /// The Admin API.
@@ -81,6 +82,8 @@ pub struct Admin {
     references: Arc<RwLock<()>>,
     /// The document that stands for the store, where there is one.
     standalone: Option<Arc<Standalone>>,
+    /// What follows the store, where it may be rejected.
+    source: Option<Arc<Cached>>,
     /// The nodes that share the store, where there may be others.
     fleet: Option<Arc<dyn Fleet>>,
 }
@@ -94,8 +97,8 @@ impl Admin {
         settings: AdminSettings,
         applied: watch::Receiver<u64>,
     ) -> Self {
-        let (references, standalone, fleet) = (Arc::default(), None, None);
-        Self { store, registry, settings, sealing: None, applied, references, standalone, fleet }
+        let (references, standalone, source, fleet) = (Arc::default(), None, None, None);
+        Self { store, registry, settings, sealing: None, applied, references, standalone, source, fleet }
     }
 
     /// The same Admin API with other plugins and settings.
@@ -103,14 +106,21 @@ impl Admin {
     pub fn with(&self, registry: Arc<plugin::Registry>, settings: AdminSettings) -> Self {
         let (store, applied) = (Arc::clone(&self.store), self.applied.clone());
         let (sealing, references) = (self.sealing.clone(), Arc::clone(&self.references));
-        let (standalone, fleet) = (self.standalone.clone(), self.fleet.clone());
-        Self { store, registry, settings, sealing, applied, references, standalone, fleet }
+        let (standalone, source, fleet) = (self.standalone.clone(), self.source.clone(), self.fleet.clone());
+        Self { store, registry, settings, sealing, applied, references, standalone, source, fleet }
     }
 
     /// The same with the configuration as one document: there are no single resources then.
     #[must_use]
     pub fn with_standalone(mut self, standalone: Option<Arc<Standalone>>) -> Self {
         self.standalone = standalone;
+        self
+    }
+
+    /// The same over a config source whose contents may have to be accepted.
+    #[must_use]
+    pub fn with_source(mut self, source: Option<Arc<Cached>>) -> Self {
+        self.source = source;
         self
     }
 

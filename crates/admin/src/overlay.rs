@@ -52,7 +52,7 @@ impl Overlay {
         }
         let listing = match &self.base {
             Some(base) => Arc::new(base.list(prefix).await?),
-            None => Arc::new(Listing { revision: 0, entries: Vec::new() }),
+            None => Arc::new(Listing { revision: 0, entries: Vec::new(), cluster: 0 }),
         };
         self.state().listed.insert(prefix.to_owned(), Arc::clone(&listing));
         Ok(listing)
@@ -64,7 +64,7 @@ impl Overlay {
         let kept = listing.entries.iter().filter(|entry| !state.over.contains_key(&*entry.key)).cloned();
         let mut entries: Vec<Entry> = kept.chain(below().filter_map(|(_, entry)| entry.clone())).collect();
         entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Listing { revision: listing.revision, entries }
+        Listing { revision: listing.revision, entries, cluster: listing.cluster }
     }
 }
 

@@ -61,6 +61,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
         let admin = Admin::new(store, registry, assemble::admin(&settings, admin), parts.published.applied())
             .with_sealing(Arc::clone(&sealing))
             .with_standalone(parts.centre.standalone.clone())
+            .with_source(parts.centre.cached.clone())
             .with_fleet(parts.centre.etcd.clone().map(|etcd| Arc::new(etcd) as Arc<dyn Fleet>));
         Arc::new(CurrentAdmin::new(Arc::new(admin)))
     });
@@ -143,6 +144,7 @@ impl Parts {
         let setting = assemble::explain(settings);
         Control::new(store, published, Arc::clone(&plan.registry), setting, Arc::new(self.health.clone()))
             .with_status(Arc::clone(&self.status))
+            .with_source(self.centre.health())
             .with_discovery(Arc::clone(&self.discovery))
             .with_key_prefix(&self.health.key_prefix)
     }
@@ -191,7 +193,7 @@ impl Parts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: 0,
         };
-        let applied = self.published.applied();
+        let applied = self.centre.applied(control, self.published.applied());
         let stop = async move { while stopped.changed().await.is_ok() {} };
         control.spawn(async move { etcd.attend(member, applied, stop).await });
     }

@@ -41,7 +41,8 @@ pub struct Centre {
     pub memory: Option<Arc<Embedded>>,
     /// The document, where it is put through the Admin API.
     pub standalone: Option<Arc<Standalone>>,
-    cached: Option<Arc<Cached>>,
+    /// What keeps the last good configuration of a source that may go away.
+    pub cached: Option<Arc<Cached>>,
 }
 
 impl Centre {
@@ -65,8 +66,8 @@ impl Centre {
             Provider::Etcd(named) => {
                 let etcd = Etcd::new(etcd_config(named, settings, launch)?);
                 let store: Arc<dyn Store> = Arc::new(etcd.clone());
-                let cached = Cached::new(Arc::clone(&store), data_dir.join(KEPT_FILE), source(named));
-                Ok(Self { etcd: Some(etcd), ..Self::cached(store, cached) })
+                let cached = Cached::new(store, data_dir.join(KEPT_FILE), source(named));
+                Ok(Self { etcd: Some(etcd), ..Self::cached(cached) })
             }
             Provider::File(format) => {
                 let path = standalone_path(launch, *format);
@@ -74,14 +75,14 @@ impl Centre {
                 let file = Arc::new(file);
                 let store: Arc<dyn Store> = Arc::clone(&file) as Arc<dyn Store>;
                 let source = format!("file {}", path.display());
-                let cached = Cached::new(Arc::clone(&store), data_dir.join(KEPT_FILE), source);
+                let cached = Cached::new(store, data_dir.join(KEPT_FILE), source);
                 let read = control.block_on(file.reload());
                 match read {
                     Err(error) if !cached.has_saved() => return Err(error.into()),
                     Err(error) => tracing::error!("{error}; looking for what was in force before"),
                     Ok(_) => {}
                 }
-                Ok(Self { file: Some(file), ..Self::cached(store, cached) })
+                Ok(Self { file: Some(file), ..Self::cached(cached) })
             }
             Provider::Standalone => {
                 let memory =
@@ -98,9 +99,10 @@ impl Centre {
         Self { store, followed, etcd: None, file: None, memory: None, standalone: None, cached: None }
     }
 
-    fn cached(store: Arc<dyn Store>, cached: Cached) -> Self {
+    fn cached(cached: Cached) -> Self {
         let cached = Arc::new(cached);
         let followed = Arc::clone(&cached) as Arc<dyn Store>;
+        let store: Arc<dyn Store> = Arc::new(cached.guarded());
         Self { followed, cached: Some(cached), ..Self::plain(store) }
     }
 
@@ -123,14 +125,42 @@ impl Centre {
             let metrics = Arc::clone(metrics);
             control.spawn(async move {
                 loop {
-                    let follows = matches!(&*health.borrow_and_update(), Health::Following);
-                    metrics.set(Metric::EtcdReachable, &[], if follows { 1.0 } else { 0.0 });
+                    let (reachable, rejected) = match &*health.borrow_and_update() {
+                        Health::Following => (true, false),
+                        Health::Rejected(rejection) => (rejection.reachable, true),
+                        _ => (false, false),
+                    };
+                    metrics.set(Metric::EtcdReachable, &[], f64::from(u8::from(reachable)));
+                    metrics.set(Metric::ConfigSourceRejected, &[], f64::from(u8::from(rejected)));
                     if health.changed().await.is_err() {
                         return;
                     }
                 }
             });
         }
+    }
+
+    /// The revision that this node's workers have of what the source holds: 0 while the source is rejected, since nothing
+    /// that is written to it reaches them.
+    pub fn applied(&self, control: &Handle, mut published: watch::Receiver<u64>) -> watch::Receiver<u64> {
+        let Some(mut health) = self.health() else { return published };
+        let (applied, receiver) = watch::channel(0);
+        control.spawn(async move {
+            loop {
+                let revision = *published.borrow_and_update();
+                let rejected = matches!(&*health.borrow_and_update(), Health::Rejected(_));
+                applied.send_replace(if rejected { 0 } else { revision });
+                let changed = tokio::select! {
+                    changed = published.changed() => changed,
+                    changed = health.changed() => changed,
+                    () = applied.closed() => return,
+                };
+                if changed.is_err() {
+                    return;
+                }
+            }
+        });
+        receiver
     }
 
     /// Writes to the disk what a next start may need.

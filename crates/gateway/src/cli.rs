@@ -151,6 +151,19 @@ pub enum ConfigCommand {
     Sync(SyncArgs),
     /// Check a file without a gateway
     Validate(ValidateArgs),
+    /// Follow a config source that the running gateway rejects because it was emptied, restored or replaced
+    Accept(AcceptArgs),
+}
+
+/// What accepting takes.
+#[derive(Debug, Clone, Args)]
+pub struct AcceptArgs {
+    /// How the Admin API is reached.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Tell what would be accepted, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// What dumping takes.

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use store::Health;
+use store::{Facts, Health, Rejection};
 use tokio::sync::watch;
 
 /// Which workers have received configuration. Clones look at the same workers.
@@ -39,6 +39,7 @@ impl Readiness {
             Health::Lost { since_unix_ms, reason } => {
                 Some(json!({ "state": "lost", "since_unix_ms": since_unix_ms, "reason": reason }))
             }
+            Health::Rejected(rejection) => Some(rejected(rejection)),
             Health::Stale { saved_unix_ms, revision, reason } => Some(json!({
                 "state": "stale", "saved_unix_ms": saved_unix_ms, "revision": revision, "reason": reason,
             })),
@@ -56,6 +57,22 @@ impl Readiness {
     pub fn waiting(&self) -> Option<usize> {
         self.workers.iter().position(|worker| !worker.load(Ordering::Acquire))
     }
+}
+
+/// A rejected source doesn't make the node unready: all nodes see it at once, and a load balancer would be left with none.
+fn rejected(rejection: &Rejection) -> serde_json::Value {
+    json!({
+        "state": "rejected",
+        "since_unix_ms": rejection.since_unix_ms,
+        "reason": rejection.reason,
+        "serving": facts(&rejection.serving),
+        "found": facts(&rejection.found),
+        "hint": "restore the config source, or accept its contents with `tidegate config accept`",
+    })
+}
+
+fn facts(facts: &Facts) -> serde_json::Value {
+    json!({ "revision": facts.revision, "resources": facts.resources })
 }
 
 /// The status and the JSON body of a request for `path`.
@@ -90,6 +107,27 @@ fn response(uri: &Uri, readiness: &Readiness) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rejected_source_is_named_and_the_node_stays_ready() {
+        let rejection = Rejection {
+            since_unix_ms: 1,
+            reason: "it is empty".to_owned(),
+            serving: Facts { cluster: 1, revision: 9, resources: 3 },
+            found: Facts { cluster: 1, revision: 1, resources: 0 },
+            reachable: true,
+        };
+        let (_health, centre) = watch::channel(Health::Rejected(rejection));
+        let readiness = Readiness::new(0).with_centre(Some(centre));
+        let (status, body) = answer("/status/ready", &readiness);
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            (status, &body["status"], &body["config_center"]["state"]),
+            (200, &json!("ok"), &json!("rejected"))
+        );
+        assert_eq!(body["config_center"]["serving"]["resources"], 3);
+        assert_eq!(answer("/status", &readiness).1, r#"{"status":"ok"}"#);
+    }
 
     #[test]
     fn readiness_waits_for_every_worker() {

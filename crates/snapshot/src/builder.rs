@@ -1,5 +1,6 @@
 //! From what the store holds to the snapshot: at the start, after a gap and for one change by the same path.
 
+mod earlier;
 mod ingredients;
 
 use crate::consumers::ConsumerIndex;
@@ -158,10 +159,22 @@ impl Builder {
     /// Makes the snapshot of `entries`, the whole configuration at `revision`. What they don't name is forgotten, what
     /// they don't change is kept as it is, so this is the way back after a gap in the sequence of changes as well.
     pub fn load<'e>(&mut self, revision: u64, entries: impl IntoIterator<Item = &'e Entry>) -> Arc<Snapshot> {
+        self.load_after(revision, &[], entries)
+    }
+
+    /// The same with versions before those of `entries`, which are used where the newer ones can't be.
+    pub fn load_after<'e>(
+        &mut self,
+        revision: u64,
+        earlier: &[Entry],
+        entries: impl IntoIterator<Item = &'e Entry>,
+    ) -> Arc<Snapshot> {
         let mut gone = self.keys();
         let mut changes = Vec::new();
+        let mut earlier = self.unknown(earlier);
         for entry in entries {
             gone.remove(&*entry.key);
+            changes.extend(earlier.remove(&*entry.key).into_iter().flatten());
             if self.stored(&entry.key) != Some(&entry.value) {
                 changes.push(Change::Put(entry.clone()));
             }
@@ -230,7 +243,8 @@ impl Builder {
             key: key.to_string(),
             place: refused.place.clone(),
             errors: refused.errors.clone(),
-            earlier_in_use: self.resources.contains_key(key),
+            earlier_in_use: self.used(key).is_some(),
+            revision_in_use: None,
         };
         self.refused.iter().map(problem).collect()
     }

@@ -68,7 +68,7 @@ impl Follower {
         let store = Arc::clone(&self.store);
         let listing = self.meanwhile(store.list("")).await?;
         let from = listing.revision + 1;
-        let snapshot = self.builder.load(listing.revision, &listing.entries);
+        let snapshot = self.builder.load_after(listing.revision, &store.earlier(), &listing.entries);
         drop(listing);
         self.publish(snapshot);
         self.loaded = true;
@@ -135,7 +135,12 @@ impl Follower {
     }
 
     fn publish(&self, snapshot: Arc<Snapshot>) {
-        self.status.applied(self.builder.problems());
+        let mut problems = self.builder.problems();
+        for earlier in self.store.keep_earlier(&self.builder.earlier_in_use()) {
+            let named = problems.iter_mut().filter(|problem| *problem.key == *earlier.key);
+            named.for_each(|problem| problem.revision_in_use = Some(earlier.mod_revision));
+        }
+        self.status.applied(problems);
         self.published.publish(snapshot);
     }
 }

@@ -13,4 +13,6 @@ pub struct Problem {
     pub errors: Vec<ConfigError>,
     /// Whether an earlier version of it is in use; else it is left out.
     pub earlier_in_use: bool,
+    /// The revision that wrote the version in use, where the store knows it.
+    pub revision_in_use: Option<u64>,
 }

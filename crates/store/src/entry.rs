@@ -59,4 +59,6 @@ pub struct Listing {
     pub revision: u64,
     /// The entries in the byte order of their keys.
     pub entries: Vec<Entry>,
+    /// The id of the cluster that answered; 0 where the backend has none, and its revisions don't outlive the process.
+    pub cluster: u64,
 }

@@ -80,6 +80,12 @@ pub enum StoreError {
         /// The system's words.
         detail: String,
     },
+    /// The store lost or replaced the configuration that the gateway serves, and no operator has accepted that.
+    #[error(
+        "the config source is rejected ({0}); writes are refused until its contents are restored, or accepted with \
+         `tidegate config accept`"
+    )]
+    Rejected(String),
     /// A write failed in a way that leaves open whether it was stored. Read before trying again.
     #[error("the change may or may not have been stored: {0}")]
     Unknown(String),

@@ -22,7 +22,7 @@ mod store;
 pub mod suite;
 mod txn;
 
-pub use cached::{Cached, Health};
+pub use cached::{Acceptance, Accepted, Cached, Facts, Guarded, Health, Rejection};
 pub use clock::{Clock, SystemClock};
 pub use embedded::{Embedded, EmbeddedConfig};
 pub use entry::{Batch, Change, Entry, Listing};

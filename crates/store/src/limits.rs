@@ -69,3 +69,15 @@ pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Least time between two writes of the configuration in force to the disk: 100,000 routes are 100 MB, and a fleet's
 /// changes may come without end.
 pub const SAVE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Pause between two looks at a rejected config source: one read of its revision each.
+pub const RECHECK_PAUSE: Duration = Duration::from_secs(1);
+
+/// Least time between two full listings of a rejected config source whose revision rises: 100 MB each for 100,000 routes.
+pub const RELIST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Pause between two log lines that say that the config source is rejected.
+pub const REJECTED_LOG_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long an acceptance waits until the accepted configuration is loaded: a listing of 100,000 routes takes a second.
+pub const ACCEPT_WAIT: Duration = Duration::from_secs(15);

@@ -3,7 +3,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{Batch, Committed, Entry, Listing, Op, RevisionRecord, StoreError, Txn, TxnLimits, TxnOutcome};
+use crate::{
+    Acceptance, Batch, Committed, Entry, Listing, Op, RevisionRecord, StoreError, Txn, TxnLimits, TxnOutcome,
+};
 
 /// A future behind a pointer, so that `dyn Store` works.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -59,6 +61,32 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Future`] if it has not happened; older than what is kept is no error.
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Earlier versions of listed entries whose present values may be unusable. A follower compiles them before it
+    /// compiles the entries of [`Self::list`].
+    fn earlier(&self) -> Vec<Entry> {
+        Vec::new()
+    }
+
+    /// Records which earlier values are active because the present ones of their keys are unusable. A backend that saves
+    /// its configuration saves these versions too, drops all others, and returns them.
+    fn keep_earlier(&self, _active: &[(Arc<str>, Arc<[u8]>)]) -> Vec<Entry> {
+        Vec::new()
+    }
+
+    /// The newest operator's acceptance of this store's contents; `None` where there is none.
+    fn acceptance(&self) -> BoxFuture<'_, Result<Option<Acceptance>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Leaves an acceptance for the other nodes that follow this store.
+    fn record_acceptance(&self, _acceptance: Acceptance) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Refuses writes from now on if the store belongs to another cluster than `cluster` (0 for any) or is older than
+    /// `revision`: such a store has lost what the gateway serves.
+    fn expect_at_least(&self, _cluster: u64, _revision: u64) {}
+
     /// Writes one value unconditionally.
     fn put<'a>(
         &'a self,
@@ -87,6 +115,11 @@ pub trait Watch: Send {
     /// [`StoreError::Compacted`] if this watch fell behind the kept history; [`StoreError::Unavailable`] once the
     /// store is closed.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, StoreError>>;
+
+    /// The id of the cluster that is watched; 0 where the backend has none.
+    fn cluster(&self) -> u64 {
+        0
+    }
 }
 
 async fn unconditional<S: Store + ?Sized>(

@@ -125,6 +125,51 @@ impl Etcd {
         self.process.kill();
     }
 
+    /// Removes its data, as a lost disk would; it must have been killed.
+    pub fn wipe(&mut self) {
+        std::fs::remove_dir_all(self.dir.path().join("data")).unwrap();
+    }
+
+    /// Saves what it has as `etcdctl snapshot save` does.
+    pub fn save_snapshot(&self) {
+        let endpoint = format!("http://127.0.0.1:{}", self.port);
+        self.etcdctl(&["--endpoints", &endpoint, "snapshot", "save", "snapshot"]);
+    }
+
+    /// Puts the saved snapshot in the place of its data, as a cluster of its own; it must have been killed.
+    pub fn restore_snapshot(&mut self) {
+        self.wipe();
+        let argument = |name: &str| {
+            let mut arguments = self.command.get_args().skip_while(|argument| *argument != name);
+            arguments.nth(1).unwrap().to_str().unwrap().to_owned()
+        };
+        let [name, peers, cluster] =
+            ["--name", "--initial-advertise-peer-urls", "--initial-cluster"].map(argument);
+        self.etcdctl(&[
+            "snapshot", "restore", "snapshot", "--data-dir", "data", "--name", &name,
+            "--initial-advertise-peer-urls", &peers, "--initial-cluster", &cluster,
+            "--initial-cluster-token", "restored",
+        ]);
+    }
+
+    fn etcdctl(&self, arguments: &[&str]) {
+        let output = Command::new("etcdctl")
+            .args(arguments)
+            .env("ETCDCTL_API", "3")
+            .current_dir(self.dir.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Deletes every key that begins with `prefix` in one transaction.
+    pub fn delete_all(&self, prefix: &str) {
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().unwrap() += 1;
+        let body = json!({ "key": STANDARD.encode(prefix), "range_end": STANDARD.encode(end) });
+        self.ask("kv/deleterange", &body).unwrap();
+    }
+
     /// Starts it again where it was.
     pub fn restart(&mut self) {
         self.process = Process::start(&mut self.command);

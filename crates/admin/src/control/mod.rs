@@ -22,6 +22,7 @@ use plugin::{ControlAnswer, Registry};
 use snapshot::{FollowStatus, Published};
 use std::sync::{Arc, PoisonError, RwLock};
 use store::Store;
+use tokio::sync::watch;
 
 const NOT_FOUND: &str = "<html>\n<head><title>404 Not Found</title></head>\n<body>\n\
     <center><h1>404 Not Found</h1></center>\n</body>\n</html>\n";
@@ -33,6 +34,8 @@ pub struct Control {
     health: Arc<dyn Health>,
     status: Arc<FollowStatus>,
     discovery: Arc<Discovery>,
+    /// How the config source is, where there is one.
+    source: Option<watch::Receiver<store::Health>>,
     /// What stands before the keys of the store where they are shown.
     key_prefix: String,
     /// What a reload replaces.
@@ -73,13 +76,19 @@ impl Control {
     ) -> Self {
         let current = RwLock::new(Current { registry, setting });
         let (status, discovery, key_prefix) = (Arc::default(), Arc::default(), "/apisix".to_owned());
-        Self { store, published, health, status, discovery, key_prefix, current }
+        Self { store, published, health, status, discovery, source: None, key_prefix, current }
     }
 
     /// The same, telling of the problems that `status` knows.
     #[must_use]
     pub fn with_status(self, status: Arc<FollowStatus>) -> Self {
         Self { status, ..self }
+    }
+
+    /// The same, telling of a config source that is rejected.
+    #[must_use]
+    pub fn with_source(self, source: Option<watch::Receiver<store::Health>>) -> Self {
+        Self { source, ..self }
     }
 
     /// The same with another prefix of the keys that it shows than APISIX's default.

@@ -4,11 +4,27 @@ use super::Control;
 use crate::AdminResponse;
 use serde_json::{Value, json};
 use snapshot::Problem;
+use store::Health;
 
 /// All problems, in the order of keys.
 pub(super) fn all(control: &Control) -> AdminResponse {
-    let shown: Vec<Value> = control.status.problems().iter().map(|problem| show(control, problem)).collect();
+    let mut shown: Vec<Value> = source(control).into_iter().collect();
+    shown.extend(control.status.problems().iter().map(|problem| show(control, problem)));
     AdminResponse::json(200, &json!({ "total": shown.len(), "list": shown }))
+}
+
+/// The config source, where its contents are rejected.
+fn source(control: &Control) -> Option<Value> {
+    let source = control.source.as_ref()?.borrow();
+    let Health::Rejected(rejection) = &*source else { return None };
+    let message = format!("the config source is rejected: {}", rejection.reason);
+    Some(json!({
+        "key": "config_source",
+        "place": null,
+        "revision_in_use": rejection.serving.revision,
+        "in_use": "an earlier version",
+        "errors": [{ "path": "", "message": message }],
+    }))
 }
 
 fn show(control: &Control, problem: &Problem) -> Value {
@@ -16,6 +32,7 @@ fn show(control: &Control, problem: &Problem) -> Value {
     json!({
         "key": control.shown_key(&problem.key),
         "place": problem.place,
+        "revision_in_use": problem.revision_in_use,
         "in_use": if problem.earlier_in_use { "an earlier version" } else { "nothing" },
         "errors": errors.map(|error| json!({ "path": error.path, "message": error.message })).collect::<Value>(),
     })

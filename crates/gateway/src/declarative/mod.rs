@@ -1,5 +1,6 @@
 //! `tidegate config`: the whole configuration as a file, in the form of APISIX's standalone mode or of ADC.
 
+mod accept;
 mod dump;
 mod names;
 mod place;
@@ -54,6 +55,7 @@ pub fn run(command: &ConfigCommand) -> anyhow::Result<()> {
         ConfigCommand::Diff(args) => sync::run(args, true),
         ConfigCommand::Sync(args) => sync::run(args, args.dry_run),
         ConfigCommand::Validate(args) => validate::run(args),
+        ConfigCommand::Accept(args) => accept::run(args),
     }
 }
 

@@ -171,6 +171,7 @@ impl Metrics {
             Metric::MetricSeriesOverflowTotal => self.show_overflow(text),
             Metric::ConfigValuesSkipped
             | Metric::EtcdModifyIndexes
+            | Metric::ConfigSourceRejected
             | Metric::EtcdReachable
             | Metric::NodeInfo
             | Metric::UpstreamStatus => {

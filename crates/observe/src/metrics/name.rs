@@ -6,6 +6,8 @@
 pub enum Metric {
     /// Bytes in and out.
     Bandwidth,
+    /// Ours: whether what etcd holds is rejected; absent where the configuration doesn't come from etcd.
+    ConfigSourceRejected,
     /// Ours: stored values that can't be used and are passed over, or whose earlier version is in use.
     ConfigValuesSkipped,
     /// Revision of the store at which resources of a kind changed last.
@@ -55,8 +57,9 @@ pub enum Kind {
 
 impl Metric {
     /// All metrics, by name.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Bandwidth,
+        Self::ConfigSourceRejected,
         Self::ConfigValuesSkipped,
         Self::EtcdModifyIndexes,
         Self::EtcdReachable,
@@ -83,6 +86,7 @@ impl Metric {
             Self::Bandwidth => "bandwidth",
             Self::ConfigValuesSkipped => "config_values_skipped",
             Self::EtcdModifyIndexes => "etcd_modify_indexes",
+            Self::ConfigSourceRejected => "config_source_rejected",
             Self::EtcdReachable => "etcd_reachable",
             Self::Http2ConnectionsRefusedTotal => "http2_connections_refused_total",
             Self::HttpLatency => "http_latency",
@@ -126,6 +130,9 @@ impl Metric {
             Self::Bandwidth => "Bytes received from (ingress) and sent to (egress) clients",
             Self::ConfigValuesSkipped => "Stored values that can't be used; GET /v1/problems names them",
             Self::EtcdModifyIndexes => "Store revision at which resources of each kind were changed last",
+            Self::ConfigSourceRejected => {
+                "Whether the config source was emptied or replaced and isn't followed: 1 yes, 0 no"
+            }
             Self::EtcdReachable => "Whether etcd answers: 1 yes, 0 no",
             Self::Http2ConnectionsRefusedTotal => {
                 "HTTP/2 connections ended because of what the client did, by the error that it was told"
@@ -187,6 +194,7 @@ impl Metric {
             Self::StreamStatus => &["code", "listen_addr", "node"],
             Self::UpstreamStatus => &["name", "ip", "port"],
             Self::ConfigValuesSkipped
+            | Self::ConfigSourceRejected
             | Self::EtcdReachable
             | Self::HttpRequestsTotal
             | Self::NginxMetricErrorsTotal => &[],

@@ -71,7 +71,8 @@ fn lost() -> StoreError {
 }
 
 fn listing(revision: u64, keys: &[&str]) -> Result<Listing, StoreError> {
-    Ok(Listing { revision, entries: keys.iter().map(|key| entry(key, r#"{"uri": "/"}"#)).collect() })
+    let entries = keys.iter().map(|key| entry(key, r#"{"uri": "/"}"#)).collect();
+    Ok(Listing { revision, entries, cluster: 0 })
 }
 
 fn batch(revision: u64, key: &str) -> Result<Batch, StoreError> {
@@ -154,7 +155,7 @@ async fn a_store_that_fails_is_asked_again_and_the_last_snapshot_stays() {
 #[tokio::test(start_paused = true)]
 async fn problems_are_shown_before_the_snapshot_is() {
     let script = Script::default();
-    let bad = Listing { revision: 3, entries: vec![entry("/routes/1", "{")] };
+    let bad = Listing { revision: 3, entries: vec![entry("/routes/1", "{")], cluster: 0 };
     script.lists.lock().expect("no panic").push_back(Ok(bad));
     let (_, _, status) = run(Arc::new(script), 3).await;
     assert_eq!(

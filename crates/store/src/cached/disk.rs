@@ -1,8 +1,7 @@
 //! The last configuration on disk: checksummed, and replaced as a whole.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,11 +10,14 @@ use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 
 use crate::{Entry, Listing, StoreError};
 
-/// How the file begins; the number is the layout's.
-const MAGIC: &[u8] = b"tidegate last known good 1\n";
+/// How the file begins, before the number of its layout.
+const MAGIC: &[u8] = b"tidegate last known good ";
 
-/// Owner only: values hold keys, passwords and certificates.
-const FILE_MODE: u32 = 0o600;
+/// The layout that is written. Layout 1, which is read too, knew neither the cluster nor earlier versions.
+const LAYOUT: u64 = 2;
+
+/// What a file in the making is called, after the name of the file that it will replace.
+const DRAFT_SUFFIX: &str = ".new";
 
 /// A configuration that was in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub(crate) struct Saved {
     pub(crate) unix_ms: u64,
     /// The configuration.
     pub(crate) listing: Listing,
+    /// Versions before those in it that are active, or may be: their keys' newest values are unusable.
+    pub(crate) earlier: Vec<Entry>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -36,6 +40,8 @@ struct Head {
     unix_ms: u64,
     #[prost(uint64, tag = "4")]
     count: u64,
+    #[prost(uint64, tag = "5")]
+    cluster: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -48,6 +54,8 @@ struct Row {
     create_revision: u64,
     #[prost(uint64, tag = "4")]
     mod_revision: u64,
+    #[prost(bool, tag = "5")]
+    earlier: bool,
 }
 
 /// The file.
@@ -73,34 +81,61 @@ impl Disk {
     }
 
     fn write(&self, saved: &Saved) -> io::Result<()> {
-        let draft = self.path.with_added_extension("new");
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&draft)?;
-        let mut out = Summing { out: io::BufWriter::new(file), sum: Context::new(&SHA256) };
+        let directory = self.directory();
+        // Readable by its owner only: values hold keys, passwords and certificates.
+        let draft = tempfile::Builder::new()
+            .prefix(&self.draft_prefix())
+            .suffix(DRAFT_SUFFIX)
+            .tempfile_in(directory)?;
+        let mut out = Summing { out: io::BufWriter::new(draft), sum: Context::new(&SHA256) };
         out.write_all(MAGIC)?;
+        writeln!(out, "{LAYOUT}")?;
         let head = Head {
             source: self.source.clone(),
             revision: saved.listing.revision,
             unix_ms: saved.unix_ms,
-            count: saved.listing.entries.len() as u64,
+            count: (saved.listing.entries.len() + saved.earlier.len()) as u64,
+            cluster: saved.listing.cluster,
         };
         out.write_all(&head.encode_length_delimited_to_vec())?;
-        for entry in &saved.listing.entries {
+        let newest = saved.listing.entries.iter().map(|entry| (entry, false));
+        for (entry, earlier) in newest.chain(saved.earlier.iter().map(|entry| (entry, true))) {
             let row = Row {
                 key: entry.key.to_string(),
                 value: entry.value.to_vec(),
                 create_revision: entry.create_revision,
                 mod_revision: entry.mod_revision,
+                earlier,
             };
             out.write_all(&row.encode_length_delimited_to_vec())?;
         }
         let Summing { mut out, sum } = out;
         out.write_all(sum.finish().as_ref())?;
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        fs::rename(&draft, &self.path)?;
-        let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
+        let draft = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        draft.as_file().sync_all()?;
+        draft.persist(&self.path)?;
         // The name is durable with the directory, not with the file.
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(directory)?.sync_all()
+    }
+
+    fn directory(&self) -> &Path {
+        self.path.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    fn draft_prefix(&self) -> String {
+        format!(".{}-", self.path.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    /// Removes what a crash left of a save.
+    fn remove_drafts(&self) {
+        let prefix = self.draft_prefix();
+        for file in fs::read_dir(self.directory()).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(&prefix) && name.ends_with(DRAFT_SUFFIX) {
+                let _ = fs::remove_file(file.path());
+            }
+        }
     }
 
     /// What is there; `None` where nothing is, or what another centre said.
@@ -108,6 +143,7 @@ impl Disk {
     /// # Errors
     /// A file that can't be read or is not as it was written.
     pub(crate) fn load(&self) -> Result<Option<Saved>, StoreError> {
+        self.remove_drafts();
         let mut bytes = Vec::new();
         match File::open(&self.path).and_then(|mut file| file.read_to_end(&mut bytes)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -123,16 +159,25 @@ impl Disk {
         if digest(&SHA256, content).as_ref() != sum {
             return Err(damaged());
         }
-        let mut rest = content.strip_prefix(MAGIC).ok_or_else(damaged)?;
+        let rest = content.strip_prefix(MAGIC).ok_or_else(damaged)?;
+        let at = rest.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
+        let (layout, rest) = rest.split_at(at);
+        let layout = std::str::from_utf8(layout).ok().and_then(|layout| layout.parse().ok());
+        let layout: u64 = layout.ok_or_else(damaged)?;
+        if layout > LAYOUT {
+            return Err(StoreError::Newer { path: self.path.clone(), found: layout, supported: LAYOUT });
+        }
+        let mut rest = rest.get(1..).unwrap_or_default();
         let head = Head::decode_length_delimited(&mut rest).map_err(|_| damaged())?;
         if head.source != self.source {
             tracing::warn!(path = %self.path.display(), "the configuration kept is another centre's; it is not used");
             return Ok(None);
         }
-        let mut entries = Vec::new();
+        let (mut entries, mut earlier) = (Vec::new(), Vec::new());
         while !rest.is_empty() {
             let row = Row::decode_length_delimited(&mut rest).map_err(|_| damaged())?;
-            entries.push(Entry {
+            let rows = if row.earlier { &mut earlier } else { &mut entries };
+            rows.push(Entry {
                 key: row.key.into(),
                 value: Arc::from(row.value),
                 create_revision: row.create_revision,
@@ -140,7 +185,11 @@ impl Disk {
                 expires_at_ms: None,
             });
         }
-        Ok(Some(Saved { unix_ms: head.unix_ms, listing: Listing { revision: head.revision, entries } }))
+        if (entries.len() + earlier.len()) as u64 != head.count {
+            return Err(damaged());
+        }
+        let listing = Listing { revision: head.revision, entries, cluster: head.cluster };
+        Ok(Some(Saved { unix_ms: head.unix_ms, listing, earlier }))
     }
 
     fn failed(&self, detail: &str) -> StoreError {
@@ -184,7 +233,8 @@ mod tests {
             expires_at_ms: None,
         };
         for entries in [vec![], vec![entry("/routes/1"), entry("/routes/2")]] {
-            let saved = Saved { unix_ms: 7, listing: Listing { revision: 9, entries } };
+            let listing = Listing { revision: 9, entries, cluster: 5 };
+            let saved = Saved { unix_ms: 7, listing, earlier: vec![entry("/routes/1")] };
             disk.save(&saved).unwrap();
             assert_eq!(disk.load(), Ok(Some(saved)));
         }
@@ -198,5 +248,43 @@ mod tests {
         }
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         assert!(matches!(disk.load(), Err(StoreError::Damaged { .. })));
+        let names: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(names, ["saved"], "no draft is left");
+    }
+
+    /// A file of `layout` with one row and no field that layout 1 did not have.
+    fn written_as(layout: u64, path: &Path) {
+        let mut content = [MAGIC, format!("{layout}\n").as_bytes()].concat();
+        let head = Head { source: "etcd".to_owned(), revision: 9, unix_ms: 7, count: 1, cluster: 0 };
+        content.extend(head.encode_length_delimited_to_vec());
+        let row =
+            Row { key: "/routes/1".to_owned(), value: b"{}".to_vec(), mod_revision: 4, ..Row::default() };
+        content.extend(row.encode_length_delimited_to_vec());
+        let sum = digest(&SHA256, &content);
+        content.extend(sum.as_ref());
+        fs::write(path, content).unwrap();
+    }
+
+    #[test]
+    fn an_older_layout_is_read_and_a_newer_one_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::new(directory.path().join("saved"), "etcd".to_owned());
+        written_as(1, disk.path());
+        let saved = disk.load().unwrap().unwrap();
+        assert_eq!((saved.listing.entries.len(), saved.listing.cluster, saved.earlier.len()), (1, 0, 0));
+        written_as(3, disk.path());
+        assert!(matches!(disk.load(), Err(StoreError::Newer { found: 3, supported: 2, .. })));
+    }
+
+    #[test]
+    fn what_a_crash_left_of_a_save_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::new(directory.path().join("saved"), "etcd".to_owned());
+        fs::write(directory.path().join(".saved-x1y2.new"), "half").unwrap();
+        fs::write(directory.path().join("other.new"), "another's").unwrap();
+        assert_eq!(disk.load(), Ok(None));
+        assert!(!directory.path().join(".saved-x1y2.new").exists());
+        assert!(directory.path().join("other.new").exists());
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! Made for the one that follows a configuration. Who writes, or wants to know what is so now, asks the centre itself.
 
+mod continuity;
 mod disk;
+mod guarded;
 mod keeper;
+mod rejection;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -23,7 +26,11 @@ use crate::{
 };
 use disk::{Disk, Saved};
 use keeper::Keeper;
+use rejection::Decision;
 use watch::Persistent;
+
+pub use guarded::Guarded;
+pub use rejection::{Acceptance, Accepted, Facts, Rejection};
 
 /// How things stand with the centre.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,13 +55,17 @@ pub enum Health {
         /// Why the centre isn't reached.
         reason: String,
     },
+    /// The centre holds something that can't have come from the configuration in force by ordinary changes: it was
+    /// emptied, restored from a backup, or replaced. The configuration in force stays.
+    Rejected(Rejection),
 }
 
 /// A store whose configuration outlives it.
 pub struct Cached {
     centre: Arc<Centre>,
     stale: AtomicBool,
-    loaded: AtomicBool,
+    /// Whether what the disk has was looked at.
+    begun: AtomicBool,
     saving: OnceLock<()>,
 }
 
@@ -63,6 +74,9 @@ pub(crate) struct Centre {
     inner: Arc<dyn Store>,
     keeper: Arc<Keeper>,
     health: Sender<Health>,
+    decision: Decision,
+    /// Whether the centre has been listed and followed since the start.
+    followed: AtomicBool,
 }
 
 impl Cached {
@@ -73,9 +87,15 @@ impl Cached {
         let keeper = Arc::new(Keeper::new(Disk::new(path, source)));
         let health = Sender::new(Health::Starting(None));
         Self {
-            centre: Arc::new(Centre { inner, keeper, health }),
+            centre: Arc::new(Centre {
+                inner,
+                keeper,
+                health,
+                decision: Decision::default(),
+                followed: AtomicBool::new(false),
+            }),
             stale: AtomicBool::new(false),
-            loaded: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
             saving: OnceLock::new(),
         }
     }
@@ -97,9 +117,28 @@ impl Cached {
         self.centre.keeper.save();
     }
 
+    /// Takes what the rejected centre holds as the configuration; with `seen_revision`, only if it is still at that one.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] where it isn't rejected, [`StoreError::Unavailable`] where it isn't loaded in time.
+    pub async fn accept(
+        &self,
+        actor: Option<String>,
+        seen_revision: Option<u64>,
+    ) -> Result<Accepted, StoreError> {
+        self.centre.accept(actor, seen_revision).await
+    }
+
+    /// The centre itself, without writes while it is rejected.
+    #[must_use]
+    pub fn guarded(&self) -> Guarded {
+        Guarded::new(Arc::clone(&self.centre))
+    }
+
     async fn load(&self) -> Result<Listing, StoreError> {
-        let saved = if self.loaded.load(Ordering::Relaxed) { None } else { self.saved().await };
-        let ask = self.centre.inner.list("");
+        let centre = &*self.centre;
+        let saved = self.restore().await;
+        let ask = centre.inner.list("");
         // Only who has something to go on with is in a hurry.
         let answer = match &saved {
             None => ask.await,
@@ -107,38 +146,62 @@ impl Cached {
                 Err(StoreError::Unavailable(format!("no answer in {} s", FIRST_ANSWER.as_secs())))
             }),
         };
-        match (answer, saved) {
-            (Ok(listing), _) => {
-                self.stale.store(false, Ordering::Relaxed);
-                self.loaded.store(true, Ordering::Relaxed);
-                self.centre.keeper.load(&listing);
-                self.start_saving();
-                self.centre.set(Health::Following);
-                Ok(listing)
-            }
-            (Err(error), Some(Saved { unix_ms, listing })) => {
-                tracing::error!(
-                    revision = listing.revision,
-                    entries = listing.entries.len(),
-                    "starting with the last configuration known: {error}"
-                );
+        match answer {
+            Ok(listing) => Ok(self.judged(listing).await),
+            Err(error) if saved.is_some() => {
+                let Facts { revision, resources, .. } = centre.keeper.facts();
+                tracing::error!(revision, resources, "starting with the last configuration known: {error}");
                 self.stale.store(true, Ordering::Relaxed);
-                self.loaded.store(true, Ordering::Relaxed);
-                let (saved_unix_ms, revision) = (unix_ms, listing.revision);
-                self.centre.set(Health::Stale { saved_unix_ms, revision, reason: error.to_string() });
-                Ok(listing)
+                let (saved_unix_ms, reason) = (centre.keeper.unix_ms(), error.to_string());
+                centre.set(Health::Stale { saved_unix_ms, revision, reason });
+                Ok(centre.keeper.listing())
             }
-            (Err(error), None) => {
-                self.centre.lost(&error);
+            Err(error) => {
+                centre.lost(&error);
                 Err(error)
             }
         }
     }
 
-    async fn saved(&self) -> Option<Saved> {
+    /// What to serve now that the centre says `found`: that, or what was served before.
+    async fn judged(&self, found: Listing) -> Listing {
+        let centre = &*self.centre;
+        self.stale.store(false, Ordering::Relaxed);
+        self.start_saving();
+        // Without a cluster revisions begin with the process: those on disk mean something else.
+        let comparable = found.cluster != 0 || centre.followed.load(Ordering::Relaxed);
+        if comparable && let Some(fault) = centre.verdict(&found).await {
+            centre.reject(&fault, &found);
+            return centre.keeper.listing();
+        }
+        let before = centre.keeper.facts();
+        if before.cluster != 0 && (before.cluster != found.cluster || found.revision < before.revision) {
+            tracing::warn!(
+                revision_before = before.revision,
+                revision = found.revision,
+                "the config source has another history now"
+            );
+        }
+        centre.keeper.load(&found);
+        centre.followed.store(true, Ordering::Relaxed);
+        centre.inner.expect_at_least(found.cluster, found.revision);
+        centre.decision.clear();
+        centre.set(Health::Following);
+        found
+    }
+
+    /// Takes the configuration on disk, at the first call; `None` where there is none.
+    async fn restore(&self) -> Option<()> {
+        if self.begun.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         let disk = self.centre.keeper.disk().clone();
         match tokio::task::spawn_blocking(move || disk.load()).await {
-            Ok(Ok(saved)) => saved,
+            Ok(Ok(saved)) => {
+                let Saved { listing, .. } = saved.as_ref()?;
+                self.centre.inner.expect_at_least(listing.cluster, listing.revision);
+                saved.map(|saved| self.centre.keeper.restore(saved))
+            }
             Ok(Err(error)) => {
                 tracing::error!("the last configuration known is of no use: {error}");
                 None
@@ -155,9 +218,14 @@ impl Cached {
 impl Centre {
     fn set(&self, health: Health) {
         self.health.send_if_modified(|current| {
-            if matches!((&health, &*current), (Health::Following, Health::Lost { .. } | Health::Stale { .. }))
-            {
-                tracing::warn!("the configuration centre is back; every change is taken in again");
+            match (&health, &*current) {
+                (Health::Following, Health::Lost { .. } | Health::Stale { .. }) => {
+                    tracing::warn!("the configuration centre is back; every change is taken in again");
+                }
+                (Health::Following, Health::Rejected(_)) => {
+                    tracing::warn!("the config source is no longer rejected; every change is taken in again");
+                }
+                _ => {}
             }
             let changed = *current != health;
             *current = health;
@@ -177,6 +245,9 @@ impl Centre {
             Health::Lost { since_unix_ms, .. } => Health::Lost { since_unix_ms: *since_unix_ms, reason },
             Health::Stale { saved_unix_ms, revision, .. } => {
                 Health::Stale { saved_unix_ms: *saved_unix_ms, revision: *revision, reason }
+            }
+            Health::Rejected(rejection) => {
+                Health::Rejected(Rejection { reachable: false, ..rejection.clone() })
             }
         };
         self.set(next);
@@ -199,6 +270,14 @@ impl Store for Cached {
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, StoreError>> {
         self.centre.inner.txn(txn)
+    }
+
+    fn earlier(&self) -> Vec<Entry> {
+        self.centre.keeper.earlier()
+    }
+
+    fn keep_earlier(&self, active: &[(Arc<str>, Arc<[u8]>)]) -> Vec<Entry> {
+        self.centre.keeper.keep_earlier(active)
     }
 
     /// A watch that waits for the centre as long as it takes.

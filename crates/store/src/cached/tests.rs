@@ -1,5 +1,9 @@
 //! A centre that comes and goes: real etcd.
 
+mod properties;
+mod rejected;
+mod source;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ pub(crate) fn list(txn: &ReadTransaction, prefix: &str) -> Result<Listing, Fault
         }
         entries.push(to_entry(key.value(), value.value()));
     }
-    Ok(Listing { revision: newest(txn)?, entries })
+    Ok(Listing { revision: newest(txn)?, entries, cluster: 0 })
 }
 
 /// The entry as it was right after `revision`.

@@ -18,6 +18,13 @@ pub(crate) enum Failure {
         /// etcd's words.
         message: String,
     },
+    /// A member belongs to another cluster, or is older than the configuration in use. It was not asked to write.
+    RolledBack {
+        /// Its revision.
+        found: u64,
+        /// The least revision expected.
+        expected: u64,
+    },
 }
 
 // gRPC's codes (https://grpc.github.io/grpc/core/md_doc_statuscodes.html), those that are told apart.
@@ -35,13 +42,14 @@ impl Failure {
         match self {
             Self::Unsent(_) | Self::Lost(_) => true,
             Self::Refused { code, .. } => matches!(*code, UNAVAILABLE | DEADLINE_EXCEEDED),
+            Self::RolledBack { .. } => false,
         }
     }
 
     /// Whether it is certain that nothing was done.
     pub(crate) fn is_undone(&self) -> bool {
         match self {
-            Self::Unsent(_) => true,
+            Self::Unsent(_) | Self::RolledBack { .. } => true,
             Self::Lost(_) => false,
             // An election that was on before the request came; a leader lost in the middle says so in other words.
             Self::Refused { code: UNAVAILABLE, message } => message.ends_with("no leader"),
@@ -75,12 +83,21 @@ impl Failure {
         StoreError::Unavailable(self.to_string())
     }
 
+    /// The failure of what precedes a write: the write itself was not sent.
+    pub(crate) fn before_write(self) -> Self {
+        match self {
+            Self::Lost(detail) => Self::Unsent(detail),
+            failure => failure,
+        }
+    }
+
     /// What a caller that wrote is told.
     pub(crate) fn of_write(self) -> StoreError {
         match self {
             Self::Refused { code: INVALID_ARGUMENT, message } => {
                 StoreError::Invalid(message.replace("etcdserver: ", "etcd: "))
             }
+            failure @ Self::RolledBack { .. } => StoreError::Rejected(failure.to_string()),
             failure if failure.is_undone() => StoreError::Unavailable(failure.to_string()),
             failure => StoreError::Unknown(failure.to_string()),
         }
@@ -92,6 +109,11 @@ impl fmt::Display for Failure {
         match self {
             Self::Unsent(detail) => write!(f, "etcd can't be reached: {detail}"),
             Self::Lost(detail) => write!(f, "etcd has not answered: {detail}"),
+            Self::RolledBack { found, expected } => write!(
+                f,
+                "etcd belongs to another cluster or was rolled back: it is at revision {found}, the active \
+                 configuration at {expected}"
+            ),
             Self::Refused { code: RESOURCE_EXHAUSTED, message } if message.contains("space exceeded") => {
                 write!(
                     f,

@@ -1,6 +1,7 @@
 //! gRPC on one HTTP/2 connection: a message is a length and bytes, a call a POST whose answer ends in trailers.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -33,6 +34,8 @@ pub(crate) struct Channel {
     send: SendRequest<Bytes>,
     endpoint: Endpoint,
     driver: JoinHandle<()>,
+    /// Whether the member is known to have the configuration in use.
+    pub(super) verified: AtomicBool,
 }
 
 /// The answers of a call that goes on.
@@ -64,7 +67,7 @@ impl Channel {
                 () = silence(ping) => {}
             }
         });
-        Ok(Self { send, endpoint: endpoint.clone(), driver })
+        Ok(Self { send, endpoint: endpoint.clone(), driver, verified: AtomicBool::new(false) })
     }
 
     /// The member.

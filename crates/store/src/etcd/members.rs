@@ -1,6 +1,7 @@
 //! The cluster as one: calls go to one member and move on to the next when it fails.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prost::Message;
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::EtcdConfig;
 use super::failure::Failure;
 use super::grpc::{Channel, Stream};
-use super::message::{AuthenticateRequest, AuthenticateResponse};
+use super::message::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RangeResponse};
 
 /// How long a member may take to accept a connection; on a network that works it takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,6 +36,15 @@ pub(crate) enum Repeat {
 pub(crate) struct Members {
     config: EtcdConfig,
     state: Mutex<State>,
+    /// What a member must have before it takes a write.
+    floor: Floor,
+}
+
+/// The cluster and the revision of the configuration in use; 0 where nothing is expected.
+#[derive(Debug, Default)]
+struct Floor {
+    cluster: AtomicU64,
+    revision: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -49,7 +59,8 @@ impl Members {
     pub(crate) fn new(config: EtcdConfig) -> Self {
         // Nodes that start together don't all lean on the first member.
         let next = usize::try_from(random()).unwrap_or(0) % config.endpoints.len().max(1);
-        Self { config, state: Mutex::new(State { channel: None, next, token: None }) }
+        let state = State { channel: None, next, token: None };
+        Self { config, state: Mutex::new(state), floor: Floor::default() }
     }
 
     /// One request, one answer, from whichever member gives it, within the configured time.
@@ -66,7 +77,12 @@ impl Members {
             let failure = match timeout_at(deadline, self.ready()).await {
                 Ok(Ok((channel, token))) => {
                     let limit = deadline.min(Instant::now() + self.member_timeout());
-                    let call = channel.call(path, request, token.as_deref());
+                    let call = async {
+                        if repeat == Repeat::IfUndone {
+                            self.verify(&channel, token.as_deref()).await?;
+                        }
+                        channel.call(path, request, token.as_deref()).await
+                    };
                     let failure = match timeout_at(limit, call).await {
                         Ok(Ok(answer)) => return Ok(answer),
                         Ok(Err(failure)) => failure,
@@ -102,6 +118,33 @@ impl Members {
                 sleep(RETRY_PAUSE).await;
             }
         }
+    }
+
+    /// Has writes refused by members of another cluster, or of an earlier revision.
+    pub(crate) fn expect_at_least(&self, cluster: u64, revision: u64) {
+        self.floor.cluster.store(cluster, Ordering::Relaxed);
+        self.floor.revision.store(revision, Ordering::Relaxed);
+    }
+
+    /// Checks a connection before its first write: between two connections, etcd may have been emptied or restored, and
+    /// a write on top of that would be lost or would hide it. A connection stays with one process, so one check will do.
+    async fn verify(&self, channel: &Channel, token: Option<&str>) -> Result<(), Failure> {
+        let cluster = self.floor.cluster.load(Ordering::Relaxed);
+        let revision = self.floor.revision.load(Ordering::Relaxed);
+        if revision == 0 || channel.verified.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let key = format!("{}/", self.config.prefix.trim_end_matches('/')).into_bytes();
+        let request = RangeRequest { key, count_only: true, ..RangeRequest::default() };
+        let answer: Result<RangeResponse, Failure> =
+            channel.call("/etcdserverpb.KV/Range", &request, token).await;
+        let header = answer.map_err(Failure::before_write)?.header.unwrap_or_default();
+        let found = super::keys::revision(header.revision);
+        if (cluster != 0 && header.cluster_id != cluster) || found < revision {
+            return Err(Failure::RolledBack { found, expected: revision });
+        }
+        channel.verified.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// A request that is answered again and again, by one member. The caller begins anew when that fails.

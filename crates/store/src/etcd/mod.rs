@@ -3,6 +3,7 @@
 //! A client of our own for the dozen calls that are needed, on the `h2` that the gateway has anyhow: docs/decisions has
 //! the reasons. Reads are linearizable. A watch ends with its connection; [`Cached`](crate::Cached) begins it anew.
 
+mod acceptance;
 mod endpoint;
 mod failure;
 mod fleet;
@@ -23,7 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::txn::check_key;
-use crate::{BoxFuture, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome, Watch};
+use crate::{
+    Acceptance, BoxFuture, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome, Watch,
+};
 pub use endpoint::{Endpoint, EtcdTls};
 use failure::Failure;
 pub use fleet::{Fleet, Member};
@@ -54,8 +57,6 @@ pub struct Etcd(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) members: Members,
     pub(crate) keys: Keys,
-    /// The cluster that was listed last; 0 before the first listing.
-    cluster: AtomicU64,
     /// Whether the account may write beside APISIX's keys.
     records: AtomicBool,
     written: AtomicU64,
@@ -68,7 +69,6 @@ impl Etcd {
         Self(Arc::new(Inner {
             keys: Keys::new(&config.prefix),
             members: Members::new(config),
-            cluster: AtomicU64::new(0),
             records: AtomicBool::new(true),
             written: AtomicU64::new(0),
         }))
@@ -89,15 +89,6 @@ impl Etcd {
         if let Err(failure) = history::prune(self, written).await {
             tracing::warn!(%failure, "old records of the history could not be deleted");
         }
-    }
-
-    pub(crate) fn note_cluster(&self, id: u64) {
-        self.0.cluster.store(id, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_other_cluster(&self, id: u64) -> bool {
-        let known = self.0.cluster.load(Ordering::Relaxed);
-        known != 0 && known != id
     }
 }
 
@@ -159,6 +150,18 @@ impl Store for Etcd {
                 _ => Ok(()),
             }
         })
+    }
+
+    fn acceptance(&self) -> BoxFuture<'_, Result<Option<Acceptance>, StoreError>> {
+        Box::pin(acceptance::read(self))
+    }
+
+    fn record_acceptance(&self, acceptance: Acceptance) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(acceptance::write(self, acceptance))
+    }
+
+    fn expect_at_least(&self, cluster: u64, revision: u64) {
+        self.0.members.expect_at_least(cluster, revision);
     }
 }
 

@@ -53,19 +53,22 @@ pub(crate) async fn list(etcd: &Etcd, prefix: &str) -> Result<Listing, StoreErro
 async fn pages(etcd: &Etcd, prefix: &str) -> Result<Listing, Failure> {
     let (first, range_end) = etcd.0.keys.range(prefix);
     let mut request = RangeRequest { key: first, range_end, limit: PAGE, ..RangeRequest::default() };
-    let mut entries = Vec::new();
+    let (mut entries, mut cluster) = (Vec::new(), 0);
     loop {
         let page = range(etcd, &request).await?;
         let header = page.header.unwrap_or_default();
         if request.revision == 0 {
             request.revision = header.revision;
-            etcd.note_cluster(header.cluster_id);
+            cluster = header.cluster_id;
+        } else if header.cluster_id != cluster {
+            let message = "members of different clusters answered one listing".to_owned();
+            return Err(Failure::Refused { code: 14, message });
         }
         entries.extend(page.kvs.iter().filter_map(|kv| etcd.0.keys.entry(kv)));
         match page.kvs.last() {
             // The least key after it.
             Some(last) if page.more => request.key = [&last.key[..], &[0]].concat(),
-            _ => return Ok(Listing { revision: revision(request.revision), entries }),
+            _ => return Ok(Listing { revision: revision(request.revision), entries, cluster }),
         }
     }
 }

@@ -23,6 +23,7 @@ pub(crate) struct Follow {
     stream: Stream,
     assembly: Assembly,
     ready: VecDeque<Batch>,
+    cluster: u64,
 }
 
 impl Follow {
@@ -57,16 +58,13 @@ impl Follow {
             }
         };
         let header = created.header.unwrap_or_default();
-        if etcd.is_other_cluster(header.cluster_id) {
-            // Revisions of another cluster mean something else, even where the numbers would fit.
-            return Err(StoreError::Compacted { oldest: revision(header.revision) + 1 });
-        }
         // etcd tells of compaction only when it comes to it, and the caller is to know now.
         if from <= revision(header.revision) && !read::is_kept(etcd, from).await? {
             return Err(StoreError::Compacted { oldest: read::oldest(etcd, from).await? });
         }
         let assembly = Assembly { keys: etcd.0.keys.clone(), events: Vec::new() };
-        Ok(Self { etcd: Arc::clone(&etcd.0), stream, assembly, ready: VecDeque::new() })
+        let (etcd, ready, cluster) = (Arc::clone(&etcd.0), VecDeque::new(), header.cluster_id);
+        Ok(Self { etcd, stream, assembly, ready, cluster })
     }
 
     async fn advance(&mut self) -> Result<Batch, StoreError> {
@@ -98,6 +96,10 @@ impl Follow {
 impl Watch for Follow {
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, StoreError>> {
         Box::pin(self.advance())
+    }
+
+    fn cluster(&self) -> u64 {
+        self.cluster
     }
 }
 

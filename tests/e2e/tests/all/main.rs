@@ -11,6 +11,7 @@ mod caching_nginx;
 mod caching_parts;
 mod centre;
 mod centre_crashes;
+mod centre_rejected;
 mod compressed;
 mod connections;
 mod control_servers;
