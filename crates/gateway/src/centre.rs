@@ -72,10 +72,11 @@ impl Centre {
             Provider::File(format) => {
                 let path = standalone_path(launch, *format);
                 let file = File::new(&path, *format, Arc::new(|name| std::env::var(name).ok()))?;
-                let file = Arc::new(file);
-                let store: Arc<dyn Store> = Arc::clone(&file) as Arc<dyn Store>;
                 let source = format!("file {}", path.display());
-                let cached = Cached::new(store, data_dir.join(KEPT_FILE), source);
+                let kept = data_dir.join(KEPT_FILE);
+                let file = Arc::new(file.with_earlier(Cached::had_resources(kept.clone(), source.clone())));
+                let store: Arc<dyn Store> = Arc::clone(&file) as Arc<dyn Store>;
+                let cached = Cached::new(store, kept, source);
                 let read = control.block_on(file.reload());
                 match read {
                     Err(error) if !cached.has_saved() => return Err(error.into()),

@@ -146,9 +146,19 @@ impl Etcd {
         let [name, peers, cluster] =
             ["--name", "--initial-advertise-peer-urls", "--initial-cluster"].map(argument);
         self.etcdctl(&[
-            "snapshot", "restore", "snapshot", "--data-dir", "data", "--name", &name,
-            "--initial-advertise-peer-urls", &peers, "--initial-cluster", &cluster,
-            "--initial-cluster-token", "restored",
+            "snapshot",
+            "restore",
+            "snapshot",
+            "--data-dir",
+            "data",
+            "--name",
+            &name,
+            "--initial-advertise-peer-urls",
+            &peers,
+            "--initial-cluster",
+            &cluster,
+            "--initial-cluster-token",
+            "restored",
         ]);
     }
 

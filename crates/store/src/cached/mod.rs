@@ -112,6 +112,13 @@ impl Cached {
         self.centre.keeper.disk().path().is_file()
     }
 
+    /// Whether the configuration of `source` that was kept in the file at `path` has resources.
+    #[must_use]
+    pub fn had_resources(path: PathBuf, source: String) -> bool {
+        let saved = Disk::new(path, source).load();
+        matches!(saved, Ok(Some(saved)) if continuity::resources(&saved.listing.entries) > 0)
+    }
+
     /// Writes to the disk what has not been written yet.
     pub fn flush(&self) {
         self.centre.keeper.save();

@@ -27,6 +27,8 @@ pub struct Document {
     pub entries: BTreeMap<String, Arc<[u8]>>,
     /// `plugins`: what replaces the configuration's lists of plugins; `None` where the document has no such key.
     pub plugins: Option<Vec<PluginName>>,
+    /// How many collections it names, also such without resources. None is what a file in the making looks like.
+    pub collections: usize,
     /// What was passed over.
     pub warnings: Vec<Mistake>,
     /// Where each resource stands.
@@ -105,6 +107,7 @@ impl Document {
             if name == "plugins" {
                 document.plugins = Some(plugins(&items));
             } else if let Some(kind) = Kind::from_collection(&name).filter(|kind| kind.parent().is_none()) {
+                document.collections += 1;
                 document.collection(kind, items, places);
             } else if !name.ends_with(VERSION_SUFFIX) && !name.starts_with("X-") {
                 document.warn(places.of(&name, None), format!("{name}: no such collection"));

@@ -40,6 +40,8 @@ pub struct File {
     format: Format,
     lookup: Lookup,
     memory: Embedded,
+    /// Whether there was a configuration before this process.
+    had_resources: bool,
     state: Mutex<State>,
     plugins: watch::Sender<Option<Vec<PluginName>>>,
 }
@@ -72,7 +74,14 @@ impl File {
     pub fn new(path: impl Into<PathBuf>, format: Format, lookup: Lookup) -> Result<Self, StoreError> {
         let path = path.into();
         let memory = Embedded::in_memory(EmbeddedConfig::new(&path))?;
-        Ok(Self { path, format, lookup, memory, state: Mutex::default(), plugins: watch::Sender::new(None) })
+        let (state, plugins) = (Mutex::default(), watch::Sender::new(None));
+        Ok(Self { path, format, lookup, memory, had_resources: false, state, plugins })
+    }
+
+    /// The same, refusing a first version without any collection where an earlier process had resources.
+    #[must_use]
+    pub fn with_earlier(self, had_resources: bool) -> Self {
+        Self { had_resources, ..self }
     }
 
     /// The file.
@@ -148,6 +157,12 @@ impl File {
             Document::read(&text, format, &*lookup).map_err(refuse)
         });
         let document = read.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        if document.collections == 0 && self.has_resources().await? {
+            let message = "the file names no collection, so it may not be complete; to remove every resource, name an \
+                           empty one (`routes: []`)";
+            let mistake = Mistake { at: None, message: message.to_owned() };
+            return Err(StoreError::Invalid(told(&self.path, &mistake)));
+        }
         for mistake in &document.warnings {
             tracing::error!("{}", told(&self.path, mistake));
         }
@@ -161,6 +176,12 @@ impl File {
         self.state().places = document.places;
         self.memory.replace(document.entries, None).await?;
         Ok(())
+    }
+
+    /// Whether there is something to lose.
+    async fn has_resources(&self) -> Result<bool, StoreError> {
+        let first = self.had_resources && !self.state().loaded;
+        Ok(first || !self.memory.list("").await?.entries.is_empty())
     }
 
     fn look(&self) -> Option<Seen> {

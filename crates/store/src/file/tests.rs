@@ -31,6 +31,40 @@ async fn behaves_as_every_store_does() {
 }
 
 #[tokio::test]
+async fn a_file_that_names_nothing_takes_nothing_away() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, format, full, blank, explicit) in [
+        (
+            "apisix.yaml",
+            Format::Yaml,
+            "routes:\n  - id: 1\n    uri: /a\n#END\n",
+            "# saved soon\n#END\n",
+            "routes: []\n#END\n",
+        ),
+        ("apisix.json", Format::Json, r#"{"routes": [{"id": 1, "uri": "/a"}]}"#, "{}", r#"{"routes": []}"#),
+    ] {
+        let path = directory.path().join(name);
+        let open = || File::new(&path, format, Arc::new(|_| None)).unwrap();
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let file = open();
+        write(full);
+        assert_eq!(file.reload().await, Ok(true), "{name}");
+        for text in [blank, ""] {
+            write(text);
+            assert!(matches!(file.reload().await, Err(StoreError::Invalid(_))), "{name}: {text:?}");
+            assert_eq!(file.list("").await.unwrap().entries.len(), 1, "{name}: {text:?}");
+        }
+        write(blank);
+        assert!(matches!(open().with_earlier(true).reload().await, Err(StoreError::Invalid(_))), "{name}");
+        assert_eq!(open().reload().await, Ok(true), "a first start without resources: {name}");
+        write(explicit);
+        assert_eq!(file.reload().await, Ok(true), "{name}");
+        assert!(file.list("").await.unwrap().entries.is_empty(), "{name}");
+        assert_eq!(open().with_earlier(true).reload().await, Ok(true), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_change_is_one_revision_and_a_mistake_none() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("apisix.yaml");

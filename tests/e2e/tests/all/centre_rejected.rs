@@ -190,7 +190,8 @@ fn a_bad_value_keeps_the_last_valid_version_across_restarts() {
     a.put("routes/1", &route("/one", &upstream));
     let stored = a.admin("GET", "routes/1", &Value::Null).json();
     etcd.put("/apisix/routes/1", "{\"uri\": 5}");
-    let said = eventually("the value is refused", || Some(problems(control)).filter(|said| said["total"] == 1));
+    let said =
+        eventually("the value is refused", || Some(problems(control)).filter(|said| said["total"] == 1));
     let revision = &said["list"][0]["revision_in_use"];
     assert_eq!(revision, &stored["modifiedIndex"], "{said}");
     for up in [true, false] {
@@ -202,7 +203,11 @@ fn a_bad_value_keeps_the_last_valid_version_across_restarts() {
         assert_eq!(a.get("/one").status(), 200, "with etcd: {up}");
         let said = problems(control);
         let item = &said["list"][0];
-        assert_eq!((&item["in_use"], &item["revision_in_use"]), (&json!("an earlier version"), revision), "{said}");
+        assert_eq!(
+            (&item["in_use"], &item["revision_in_use"]),
+            (&json!("an earlier version"), revision),
+            "{said}"
+        );
     }
     etcd.restart();
     until_well(&a);
