@@ -2,8 +2,9 @@
 //! be, and an operator's decision to follow it although it was emptied, restored or replaced.
 
 use crate::args::Args;
+use crate::dispatch::not_offered;
 use crate::respond::Answer;
-use crate::{Admin, AdminResponse};
+use crate::{Admin, AdminRequest, AdminResponse};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::{Cached, Facts, Health};
@@ -14,8 +15,23 @@ fn source(admin: &Admin) -> Result<&Arc<Cached>, AdminResponse> {
     })
 }
 
+/// Answers a request for `path` below `/config_source`.
+pub(crate) async fn answer(
+    admin: &Admin,
+    request: &AdminRequest,
+    path: &[&str],
+    args: &Args,
+    actor: Option<String>,
+) -> Answer {
+    match (request.method.as_str(), path) {
+        ("GET", []) => state(admin),
+        ("POST", ["accept"]) => accept(admin, args, actor).await,
+        (method, _) => Err(not_offered(method)),
+    }
+}
+
 /// Answers how the config source is.
-pub(crate) fn state(admin: &Admin) -> Answer {
+fn state(admin: &Admin) -> Answer {
     let health = source(admin)?.health().borrow().clone();
     Ok(AdminResponse::json(200, &describe(&health)))
 }
@@ -46,7 +62,7 @@ fn facts(facts: &Facts) -> Value {
 }
 
 /// Accepts what the source holds: `?revision=N` only if that is still what it holds.
-pub(crate) async fn accept(admin: &Admin, args: &Args, actor: Option<String>) -> Answer {
+async fn accept(admin: &Admin, args: &Args, actor: Option<String>) -> Answer {
     let source = source(admin)?;
     let seen = match args.get("revision").map(str::parse) {
         Some(Err(_)) => return Err(AdminResponse::error(400, "revision: a number is expected")),

@@ -70,7 +70,6 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         return Err(not_found());
     }
     let method = request.method.as_str();
-    let known = ["GET", "PUT", "POST", "DELETE", "PATCH"].contains(&method);
     let args = Args::parse(&request.query);
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match (method, rest.as_slice()) {
@@ -78,7 +77,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         ("HEAD", []) => return Ok(AdminResponse::empty(200)),
         (_, []) => return Err(not_found()),
         ("HEAD", ["configs"]) if admin.standalone.is_some() => {}
-        _ if !known => return Err(not_found()),
+        _ if !["GET", "PUT", "POST", "DELETE", "PATCH"].contains(&method) => return Err(not_found()),
         _ => {}
     }
     let actor = auth::check_key(&admin.settings, request, &args)?;
@@ -91,15 +90,14 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         ("POST", ["configs", "validate"]) => batch::validate(admin, request, &args).await,
         ("POST", ["txn"]) => txn::run(admin, request, &args, actor).await,
         ("GET", ["txn"]) => Ok(txn::limits(admin)),
-        ("GET", ["config_source"]) => config_source::state(admin),
-        ("POST", ["config_source", "accept"]) => config_source::accept(admin, &args, actor).await,
+        (_, ["config_source", path @ ..]) => config_source::answer(admin, request, path, &args, actor).await,
         ("GET", ["lint"]) => lint::answer(admin).await,
         ("GET", ["history"]) => history::list(admin, &args).await,
         ("GET", ["history", revision]) => history::revision(admin, revision).await,
         ("POST", ["history", revision, "rollback"]) => {
             history::rollback(admin, request, &args, revision, actor).await
         }
-        (method, ["txn" | "lint" | "history" | "config_source", ..]) => Err(not_offered(method)),
+        (method, ["txn" | "lint" | "history", ..]) => Err(not_offered(method)),
         ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
@@ -135,7 +133,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
     }
 }
 
-fn not_offered(method: &str) -> AdminResponse {
+pub(crate) fn not_offered(method: &str) -> AdminResponse {
     AdminResponse::error(405, format!("not supported `{method}` method for this path"))
 }
 

@@ -84,6 +84,35 @@ fn equal_upstreams_of_two_resources_are_two() {
 }
 
 #[test]
+fn a_start_on_a_bad_value_uses_the_last_valid_version() {
+    let text = |value: &serde_json::Value| entry("/routes/1", &value.to_string());
+    let (oldest, valid) = (text(&alpha("x")), text(&alpha("y")));
+    let (bad, metadata) = (entry("/routes/1", "{"), "/plugin_metadata/alpha");
+    let mut gateway = Gateway::new();
+    let earlier = [
+        oldest,
+        valid.clone(),
+        entry("/routes/2", "{\"uri\": \"/2\"}"),
+        entry(metadata, "{\"forbid\": \"z\"}"),
+    ];
+    gateway.snapshot =
+        gateway.builder.load_after(1, &earlier, &[bad.clone(), entry(metadata, "{\"forbid\": 1}")]);
+    assert_eq!(trace(&gateway.route("/").chain), ["y@/routes/1!z"]);
+    assert!(gateway.find("", "/2").is_none(), "what was deleted since doesn't come back");
+    assert!(gateway.builder.problems().iter().all(|problem| problem.earlier_in_use));
+    let in_use: Vec<_> =
+        gateway.builder.earlier_in_use().into_iter().map(|(key, _)| key.to_string()).collect();
+    assert_eq!(in_use, [metadata, "/routes/1"]);
+    assert_eq!(gateway.builder.earlier_in_use()[1].1, valid.value);
+
+    // A later listing asks for no earlier version: the builder has it.
+    gateway.snapshot = gateway.builder.load_after(2, &[text(&alpha("w"))], &[bad]);
+    assert_eq!(trace(&gateway.route("/").chain), ["y@/routes/1!"]);
+    gateway.put("/routes/1", &alpha("new"));
+    assert!(gateway.builder.earlier_in_use().is_empty());
+}
+
+#[test]
 fn a_bad_value_is_named_and_takes_nothing_away() {
     let mut gateway = Gateway::with(&[("/routes/1", alpha("x")), ("/routes/2", json!({"uri": "/2"}))]);
     for (value, places) in [
