@@ -85,7 +85,7 @@ fn equal_upstreams_of_two_resources_are_two() {
 
 #[test]
 fn a_start_on_a_bad_value_uses_the_last_valid_version() {
-    let text = |value: &serde_json::Value| entry("/routes/1", &value.to_string());
+    let text = |value: &Value| entry("/routes/1", &value.to_string());
     let (oldest, valid) = (text(&alpha("x")), text(&alpha("y")));
     let (bad, metadata) = (entry("/routes/1", "{"), "/plugin_metadata/alpha");
     let mut gateway = Gateway::new();
