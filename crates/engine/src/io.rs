@@ -4,6 +4,7 @@
 //! successful writes, as nginx's `send_timeout` is: whoever takes a little again and again is slow, not gone.
 
 use crate::buffers::Buffers;
+use crate::sys::unacknowledged;
 use crate::timer::TimeLimit;
 use crate::transport::Http2Stream;
 use bytes::{Buf, Bytes};
@@ -21,9 +22,18 @@ pub(crate) trait Sink: AsyncWrite + Unpin {
     fn sent(&self) -> u64 {
         0
     }
+
+    /// Bytes that the kernel holds until the peer acknowledges them; `None` where that is not for the stream to say.
+    fn queued(&self) -> Option<u64> {
+        None
+    }
 }
 
-impl Sink for TcpStream {}
+impl Sink for TcpStream {
+    fn queued(&self) -> Option<u64> {
+        unacknowledged(self)
+    }
+}
 
 #[cfg(test)]
 impl Sink for tokio::io::DuplexStream {}
@@ -109,16 +119,55 @@ pub(crate) async fn write_both<W: Sink>(
 pub(crate) struct Write<'t> {
     /// Bytes that were taken of head and body.
     done: usize,
+    stall: Stall<'t>,
+}
+
+/// The time since a write's last progress.
+///
+/// A socket takes bytes again only when a third of its buffer is free, and that may be megabytes. A peer that reads slowly
+/// therefore shows only in what it acknowledges. That is looked at a tick after the write began to wait, because most go
+/// on sooner, and when its time would be up.
+struct Stall<'t> {
     limit: TimeLimit<'t>,
-    /// What is left of the limit since the last progress.
     left: TimeLimit<'t>,
     /// What the stream had sent when the write was last pending.
     sent: u64,
+    /// What the kernel held at the last look.
+    queued: Option<u64>,
+}
+
+impl<'t> Stall<'t> {
+    fn new(limit: TimeLimit<'t>) -> Self {
+        Self { limit, left: limit.one_tick().unwrap_or(limit), sent: 0, queued: None }
+    }
+
+    /// The write has made progress.
+    #[inline]
+    fn restart(&mut self) {
+        self.left = self.limit.one_tick().unwrap_or(self.limit);
+        self.queued = None;
+    }
+
+    fn pending<T>(&mut self, to: &impl Sink) -> Poll<io::Result<T>> {
+        let sent = to.sent();
+        if std::mem::replace(&mut self.sent, sent) != sent {
+            self.restart();
+        }
+        if !self.left.is_over() {
+            return Poll::Pending;
+        }
+        let queued = to.queued().unwrap_or_default();
+        let moves = self.queued.replace(queued).is_none_or(|before| queued < before);
+        if moves && self.limit.one_tick().is_some() {
+            self.left = self.limit;
+        }
+        self.left.pending()
+    }
 }
 
 impl<'t> Write<'t> {
     pub(crate) fn new(limit: TimeLimit<'t>) -> Self {
-        Self { done: 0, limit, left: limit, sent: 0 }
+        Self { done: 0, stall: Stall::new(limit) }
     }
 
     /// [`write_both`], once: for operations that do something else as well.
@@ -147,25 +196,17 @@ impl<'t> Write<'t> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(count)) => {
                     self.done += count;
-                    self.left = self.limit;
+                    self.stall.restart();
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return self.pending(to),
+                Poll::Pending => return self.stall.pending(to),
             }
         }
         // What is encrypted may wait in the session's buffer.
         match Pin::new(&mut *to).poll_flush(cx) {
-            Poll::Pending => self.pending(to),
+            Poll::Pending => self.stall.pending(to),
             flushed => flushed,
         }
-    }
-
-    fn pending<T>(&mut self, to: &impl Sink) -> Poll<io::Result<T>> {
-        let sent = to.sent();
-        if std::mem::replace(&mut self.sent, sent) != sent {
-            self.left = self.limit;
-        }
-        self.left.pending()
     }
 }
 
@@ -197,10 +238,11 @@ pub(crate) async fn share(to: &Http2Stream, mut bytes: Bytes, limit: TimeLimit<'
 ///
 /// # Errors
 /// The stream's, and `TimedOut` when the limit is over first.
-pub(crate) async fn writable(stream: &TcpStream, mut limit: TimeLimit<'_>) -> io::Result<()> {
+pub(crate) async fn writable(stream: &TcpStream, limit: TimeLimit<'_>) -> io::Result<()> {
+    let mut stall = Stall::new(limit);
     poll_fn(|cx| match stream.poll_write_ready(cx) {
         Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => limit.pending(),
+        Poll::Pending => stall.pending(stream),
     })
     .await
 }
@@ -211,13 +253,13 @@ pub(crate) async fn writable(stream: &TcpStream, mut limit: TimeLimit<'_>) -> io
 /// The stream's, and `TimedOut` when the limit is over first: who doesn't read leaves no room for the last record of an
 /// encrypted connection either.
 pub(crate) async fn shutdown<W: Sink>(stream: &mut W, limit: TimeLimit<'_>) -> io::Result<()> {
-    let mut write = Write::new(limit);
+    let mut stall = Stall::new(limit);
     poll_fn(|cx| {
         let polled = match Pin::new(&mut *stream).poll_flush(cx) {
             Poll::Ready(Ok(())) => Pin::new(&mut *stream).poll_shutdown(cx),
             unsent => unsent,
         };
-        if polled.is_pending() { write.pending(stream) } else { polled }
+        if polled.is_pending() { stall.pending(stream) } else { polled }
     })
     .await
 }
@@ -307,7 +349,8 @@ mod tests {
             Box::pin(write_all(&mut b, b"x", limit)),
             Box::pin(async { read(&mut c, &mut into, limit).await.map(drop) }),
         ];
-        for (at_ms, expected) in [(5000, None), (5999, None), (6000, LATE)] {
+        // A write's time begins with the first look at what it has in its queue.
+        for (at_ms, expected) in [(5000, None), (5100, None), (5999, None), (6100, LATE)] {
             now.set(at_ms);
             for operation in &mut operations {
                 assert_eq!(poll(operation.as_mut()), expected, "at {at_ms}");
@@ -326,14 +369,16 @@ mod tests {
             let mut shared = Shared(&cell);
             let mut writing = pin!(write_all(&mut shared, b"abcd", registered.timer.within(TIMEOUT)));
             assert_eq!(poll(writing.as_mut()), None);
-            for at_ms in [800, 1600, 2400] {
+            for at_ms in [500, 1000, 1500] {
                 now.set(at_ms);
                 takes(1);
                 assert_eq!(poll(writing.as_mut()), None, "buffered: {buffered}");
             }
-            now.set(3399);
-            assert_eq!(poll(writing.as_mut()), None);
-            now.set(3400);
+            for at_ms in [1600, 2599] {
+                now.set(at_ms);
+                assert_eq!(poll(writing.as_mut()), None);
+            }
+            now.set(2600);
             assert_eq!(poll(writing.as_mut()), LATE, "buffered: {buffered}");
         }
     }

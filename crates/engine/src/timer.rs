@@ -120,6 +120,12 @@ impl TimeLimit<'_> {
         false
     }
 
+    /// A limit of one tick instead; `None` for a point in time.
+    #[inline]
+    pub(crate) fn one_tick(&self) -> Option<Self> {
+        (self.ms & BEGINS != 0).then_some(Self { timer: self.timer, ms: BEGINS })
+    }
+
     /// The result of a pending operation.
     #[inline]
     pub(crate) fn pending<T>(&mut self) -> Poll<io::Result<T>> {

@@ -298,7 +298,7 @@ impl<'b> RequestBody<'b> {
         loop {
             match self.fill(client, limit).await {
                 Err(late) if late.kind == ErrorKind::Timeout && pace.is_answered() => {
-                    limit = pace.after_answer()
+                    limit = pace.after_answer();
                 }
                 filled => return filled,
             }

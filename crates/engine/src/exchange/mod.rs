@@ -39,7 +39,7 @@ use wire::RequestView;
 pub(crate) enum After {
     /// The next request; so many bytes at the end of the buffer belong to it already.
     Next { unread: usize },
-    /// The next request, after the rest of this one's body.
+    /// The next request, after the rest of this one's body: only the connection waits for that, the exchange is over.
     Drain,
     /// It is closed, and what the client still sends is thrown away first.
     Linger,
@@ -75,53 +75,42 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         Ok(route) => {
             let mut walk = phases::Walk::new(worker, &snapshot, route.map(|route| &route.chain));
             // An API of the process itself has no route, and no plugin stands before it.
-            match route.and_then(|_| walk.run(&mut exchange)) {
-                None => origin::choose(link, &snapshot, route, &exchange),
-                Some(stop) => match walk.settle(stop, link, &mut body, &mut exchange).await {
-                    Ok(Some(origin)) => origin,
-                    Ok(None) => origin::choose(link, &snapshot, route, &exchange),
-                    Err(error) => Origin::Failed(error),
-                },
-            }
+            let settled = match route.and_then(|_| walk.run(&mut exchange)) {
+                None => None,
+                Some(stop) => walk.settle(stop, link, &mut body, &mut exchange).await,
+            };
+            settled.unwrap_or_else(|| origin::choose(link, &snapshot, route, &exchange))
         }
         Err(reply) => origin::unrouted(link, &snapshot, reply, &mut body, &mut exchange).await,
     };
     // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.
-    let mut message = respond::Message { snapshot: &snapshot, response, out };
-    let after = match origin {
+    let message = &mut respond::Message { snapshot: &snapshot, response, out };
+    let mut after = match origin {
         Origin::Upstream(route, upstream) => {
-            relay::run(link, &mut message, &mut body, &mut exchange, route, &upstream).await
+            relay::run(link, message, &mut body, &mut exchange, route, &upstream).await
         }
         Origin::Kept(route, kept) => {
-            let sent =
-                Box::pin(replay::answer(link, &mut message, &mut body, &mut exchange, route, &kept)).await;
+            let sent = Box::pin(replay::answer(link, message, &mut body, &mut exchange, route, &kept)).await;
             background::start(link, &snapshot, route, &mut exchange);
             sent
         }
         Origin::Files(route, site) => {
-            Box::pin(files::answer(link, &mut message, &mut body, &mut exchange, route, site)).await
+            Box::pin(files::answer(link, message, &mut body, &mut exchange, route, site)).await
         }
-        Origin::Mount(mount) => {
-            Box::pin(mount::answer(link, &mut message, &mut body, &mut exchange, mount)).await
-        }
+        Origin::Mount(mount) => Box::pin(mount::answer(link, message, &mut body, &mut exchange, mount)).await,
         Origin::Answer(answer) => {
-            Box::pin(streamed::answer(link, &mut message, &mut body, &mut exchange, route, *answer)).await
+            Box::pin(streamed::answer(link, message, &mut body, &mut exchange, route, *answer)).await
         }
         Origin::Reply(reply) => {
-            respond::reply(link, &mut message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
+            respond::reply(link, message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
         }
-        Origin::Failed(error) => {
-            let route = route.map(Arc::as_ref);
-            Box::pin(respond::fail(link, &mut message, &mut body, route, &mut exchange, error)).await
-        }
+        Origin::Nobody(error) => respond::give_up(&mut exchange, &error),
     };
     // Logs and counters last, when everything is known.
     finish::record(worker, &snapshot, route, &body, &mut exchange);
-    let after = match after {
-        // The exchange is over: only its connection waits for the rest of the body.
-        After::Drain => Box::pin(respond::drain(link, &mut body)).await,
-        after => after,
-    };
+    if after == After::Drain {
+        after = Box::pin(respond::drain(link, &mut body)).await;
+    }
     scratch.reply_headers = std::mem::take(&mut exchange.reply_headers);
     scratch.reply_headers.clear();
     scratch.filled = exchange.request.view.head.length + body.give_back();

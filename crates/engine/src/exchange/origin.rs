@@ -26,8 +26,8 @@ pub(super) enum Origin<'s> {
     Answer(Box<Answer>),
     /// The gateway.
     Reply(Reply),
-    /// Nobody: the exchange failed before an origin was chosen.
-    Failed(ProxyError),
+    /// Nobody: the client left before one was chosen.
+    Nobody(ProxyError),
 }
 
 /// Who answers a request that no plugin answered.
@@ -97,10 +97,7 @@ pub(super) async fn unrouted<'s>(
     let mut walk = phases::Walk::new(link.worker, snapshot, None);
     let instead = match walk.run(exchange) {
         None => None,
-        Some(stop) => match walk.settle(stop, link, body, exchange).await {
-            Ok(instead) => instead,
-            Err(error) => return Origin::Failed(error),
-        },
+        Some(stop) => walk.settle(stop, link, body, exchange).await,
     };
     instead.unwrap_or(Origin::Reply(reply))
 }

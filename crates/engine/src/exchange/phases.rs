@@ -150,30 +150,29 @@ impl<'c> Walk<'c> {
     }
 
     /// Sees a stop through: waits where a hook waits, reads the body where one wants it, and goes on where it lets the exchange pass then. The answer, if
-    /// a plugin has one; an error gets the body that `_meta.error_response` asks for.
-    ///
-    /// # Errors
-    /// When the client leaves while a hook waits.
+    /// a plugin has one; an error gets the body that `_meta.error_response` asks for. Nobody answers a client that leaves while a
+    /// hook waits.
     pub(super) async fn settle(
         &mut self,
         stop: Stop,
         link: &mut Link<'_>,
         body: &mut RequestBody<'_>,
         exchange: &mut Exchange<'_>,
-    ) -> Result<Option<Origin<'static>>, ProxyError> {
+    ) -> Option<Origin<'static>> {
         let mut stop = stop;
         loop {
             match stop.flow {
-                Flow::Next => match self.run(exchange) {
-                    Some(next) => stop = next,
-                    None => return Ok(None),
-                },
+                Flow::Next => stop = self.run(exchange)?,
                 Flow::Wait(future) => {
-                    let Some(resume) = outcome(future, link).await? else {
-                        let plugin = stop.def.map_or("", |def| def.name);
-                        tracing::error!(plugin, "a plugin's wait timed out after {WAIT_MAX:?}");
-                        stop.flow = Flow::status(504);
-                        continue;
+                    let resume = match outcome(future, link).await {
+                        Ok(Some(resume)) => resume,
+                        Ok(None) => {
+                            let plugin = stop.def.map_or("", |def| def.name);
+                            tracing::error!(plugin, "a plugin's wait timed out after {WAIT_MAX:?}");
+                            stop.flow = Flow::status(504);
+                            continue;
+                        }
+                        Err(error) => return Some(Origin::Nobody(error)),
                     };
                     exchange.upstream.started = Moment::now();
                     stop.flow = match (stop.def, stop.meta.as_ref().is_some_and(|meta| meta.observe)) {
@@ -198,9 +197,9 @@ impl<'c> Walk<'c> {
                     if let Some(body) = instead.filter(|_| reply.status >= 400) {
                         reply.body = Some(body.clone());
                     }
-                    return Ok(Some(Origin::Reply(*reply)));
+                    return Some(Origin::Reply(*reply));
                 }
-                Flow::Answer(answer) => return Ok(Some(Origin::Answer(answer))),
+                Flow::Answer(answer) => return Some(Origin::Answer(answer)),
             }
         }
     }

@@ -201,8 +201,8 @@ pub(super) async fn reply(
     let chain = route.map(|route| &route.chain);
     let made = UpstreamResponse { head: None, reply: Some(reply) };
     run_hooks(link.worker, message.snapshot, chain, exchange, made);
-    // As in nginx: who sends what can't be understood is not listened to any further.
-    let bad = reply.status == 400 && reply.body.is_none();
+    // As in nginx: a client that sends what can't be understood, or not in time, is not listened to any further.
+    let bad = matches!(reply.status, 400 | 408) && reply.body.is_none();
     let keep_alive = rest != Rest::Much && !bad && keeps_alive(link.worker, link.config, exchange);
     let bodiless = has_no_body(exchange.status);
     let page = (reply.body.is_none() && !bodiless).then(|| error_page(exchange.status));
@@ -239,6 +239,8 @@ pub(super) fn rest(body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> Rest 
         // The stream is reset once it is answered (RFC 9113 section 8.1); others of its connection go on.
         _ if facts.http2 => Rest::Much,
         BodyLength::Exact(length) if length - body.consumed().min(length) > DISCARD_MAX => Rest::Much,
+        // What follows a head that can't be understood has no end.
+        BodyLength::UntilClose => Rest::Much,
         _ => Rest::Little,
     }
 }
@@ -341,13 +343,19 @@ pub(super) async fn fail(
     exchange: &mut Exchange<'_>,
     error: ProxyError,
 ) -> After {
-    exchange.source = ResponseSource::Nginx;
-    exchange.status = error.status();
-    log_failure(exchange, &error);
+    let after = give_up(exchange, &error);
     if exchange.status == 499 {
-        return After::Closed;
+        return after;
     }
     reply(link, message, body, route, exchange, &Reply::status(error.status())).await
+}
+
+/// Records why an exchange failed. Without an answer its connection is closed.
+pub(super) fn give_up(exchange: &mut Exchange<'_>, error: &ProxyError) -> After {
+    exchange.source = ResponseSource::Nginx;
+    exchange.status = error.status();
+    log_failure(exchange, error);
+    After::Closed
 }
 
 fn log_failure(exchange: &Exchange<'_>, error: &ProxyError) {

@@ -176,7 +176,7 @@ impl Attempt<'_> {
     }
 
     fn connect_limit(&self) -> TimeLimit<'_> {
-        self.timer.within(self.call.timeouts.connect)
+        self.timer.by(self.worker.clock.deadline_ms(self.call.timeouts.connect))
     }
 
     async fn pool(&mut self, node: &NodeState) -> Result<Rc<AddrPool>, ProxyError> {

@@ -29,6 +29,7 @@ pub(super) async fn open(
     let registration = worker.timers.register();
     let timer = &registration.timer;
     attach(timer).await;
+    // One time for all of it, however many nodes are tried.
     let limit = timer.by(worker.clock.deadline_ms(timeout));
     let discovered = match &upstream.discovered {
         None => None,

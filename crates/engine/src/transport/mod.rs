@@ -10,7 +10,7 @@ pub(crate) use http2::{Http2Stream, Streams};
 pub(crate) use tls::TlsStream;
 
 use crate::io::Sink;
-use crate::sys::plain;
+use crate::sys::{plain, unacknowledged};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -231,11 +231,27 @@ impl Sink for Stream {
     fn sent(&self) -> u64 {
         if let Self::Tls(stream) = self { stream.sent() } else { 0 }
     }
+
+    fn queued(&self) -> Option<u64> {
+        match self {
+            Self::Plain(stream) => unacknowledged(stream),
+            Self::Tls(stream) => stream.queued(),
+            Self::Http2(_) | Self::Nowhere => None,
+        }
+    }
 }
 
 impl Sink for WriteSide<'_> {
     fn sent(&self) -> u64 {
         if let Self::Tls(stream) = self { stream.sent() } else { 0 }
+    }
+
+    fn queued(&self) -> Option<u64> {
+        match self {
+            Self::Plain(half) => unacknowledged(half.as_ref()),
+            Self::Tls(stream) => stream.queued(),
+            Self::Http2(_) | Self::Nowhere => None,
+        }
     }
 }
 

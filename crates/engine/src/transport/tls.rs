@@ -1,6 +1,6 @@
 //! An encrypted connection: rustls between the socket and whoever reads and writes.
 
-use crate::sys::plain;
+use crate::sys::{plain, unacknowledged};
 use std::cell::RefCell;
 use std::io::{self, IoSlice, Read, Write};
 use std::pin::Pin;
@@ -105,6 +105,11 @@ impl TlsStream {
     /// Encrypted bytes that the socket has taken so far.
     pub(crate) fn sent(&self) -> u64 {
         self.0.borrow().sent
+    }
+
+    /// As [`crate::io::Sink::queued`].
+    pub(crate) fn queued(&self) -> Option<u64> {
+        unacknowledged(&self.0.borrow().socket)
     }
 
     /// Says that nothing more comes (RFC 8446 section 6.1), and closes the sending side.
