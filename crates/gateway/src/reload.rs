@@ -93,7 +93,7 @@ impl Running {
                 return Err(error);
             }
         };
-        self.apply(engine, prepared).await;
+        Box::pin(self.apply(engine, prepared)).await;
         self.reopen_logs();
         if waiting.is_empty() {
             tracing::warn!("configuration read again and in force");

@@ -73,7 +73,7 @@ fn the_commands_of_the_readme_work() {
                     upstream = Some(start(Command::new("sh").args(["-c", &script]), dir.path(), 1980));
                 }
                 Block::Commands => {
-                    check(dir.path(), block, said.next().expect("SAID has a line for each block"))
+                    check(dir.path(), block, said.next().expect("SAID has a line for each block"));
                 }
             }
             if block.contains("limit-count") {
