@@ -18,6 +18,8 @@
 //!
 //! ## Differences from APISIX
 //! - Regular expressions that backtrack without end don't match.
+//! - `Vary: Origin` is there wherever the response depends on the origin, with `allow_origins_by_regex`,
+//!   `allow_origins_by_metadata` and `timing_allow_origins`, too.
 
 use crate::text;
 use model::ConfigError;
@@ -55,8 +57,8 @@ pub struct Cors {
     /// The configuration's own, which the metadata's stand above.
     own: Origins,
     by_metadata: Option<Vec<Origins>>,
-    /// Whether every origin gets the same response.
-    same_for_all: bool,
+    /// Whether the default of `allow_origins` counts beside the metadata's: not where that is any origin.
+    own_counts: bool,
     timing: Option<Origins>,
     allow_methods: String,
     /// `None`: those that the request asks about.
@@ -100,7 +102,7 @@ impl Plugin for Cors {
             by_metadata: config
                 .allow_origins_by_metadata
                 .map(|names| names.iter().filter_map(of_name).collect()),
-            same_for_all: config.allow_origins == "*",
+            own_counts: config.allow_origins != "*",
             timing: timing.or_else(|| config.timing_allow_origins.as_deref().map(Origins::parse)),
             allow_methods: match &*config.allow_methods {
                 "**" => ALL_METHODS.to_owned(),
@@ -215,7 +217,14 @@ impl Cors {
         let Some(by_metadata) = &self.by_metadata else { return self.own.answer(origin) };
         // Whom the metadata allows is told its own name. The default of `allow_origins` doesn't count beside it.
         let named = by_metadata.iter().any(|origins| origins.answer(origin).is_some());
-        origin.filter(|_| named).or_else(|| if self.same_for_all { None } else { self.own.answer(origin) })
+        origin.filter(|_| named).or_else(|| if self.own_counts { self.own.answer(origin) } else { None })
+    }
+
+    /// Whether the response depends on the origin: caches have to keep one for each (RFC 9110 section 12.5.5), those for
+    /// origins that are not allowed among them.
+    fn varies(&self) -> bool {
+        let depends = |origins: &Origins| !matches!(origins, Origins::Any);
+        self.by_metadata.is_some() || depends(&self.own) || self.timing.as_ref().is_some_and(depends)
     }
 
     fn write(&self, origin: &[u8], asked: Option<&[u8]>, edits: &mut HeaderEdits) {
@@ -245,7 +254,7 @@ impl OnResponse for Cors {
     fn response(&self, exchange: &mut Exchange<'_>, _: &UpstreamResponse<'_>) {
         // The client's own, whatever plugins made of it for the upstream.
         let origin = exchange.request.view.header(b"origin");
-        if !self.same_for_all {
+        if self.varies() {
             exchange.reply_headers.append("Vary", "Origin");
         }
         if let Some(allowed) = self.answer(origin) {
@@ -304,7 +313,15 @@ mod tests {
             let line = expected.map(|origin| format!("Access-Control-Allow-Origin: {origin}\r\n"));
             assert_eq!(line.is_some(), got.contains("Access-Control-"), "{config} {origin}: {got}");
             assert!(line.is_none_or(|line| got.contains(&line)), "{config} {origin}: {got}");
-            assert_eq!(got.contains("Vary: Origin\r\n"), config.get("allow_origins").is_some(), "{config}");
+            assert_eq!(got.contains("Vary: Origin\r\n"), config != &any, "{config} {origin}");
+        }
+        let regex_alone = json!({"allow_origins_by_regex": [".*\\.test.com$"]});
+        let timing = json!({"timing_allow_origins": "http://a.com"});
+        for config in [&regex_alone, &timing] {
+            for origin in ["http://x.test.com", "http://evil.com"] {
+                let got = lines(config, None, &format!("GET /\nOrigin: {origin}"));
+                assert!(got.contains("Vary: Origin\r\n"), "{config} {origin}: {got}");
+            }
         }
         assert_eq!(lines(&list, None, "GET /"), "Vary: Origin\r\n");
         assert!(lines(&forced, None, "GET /").contains("Allow-Origin: *\r\n"));

@@ -18,6 +18,9 @@
 //!
 //! ## Differences from APISIX
 //! - A credential with `_meta.disable` lets nobody in.
+//! - Without `signed_headers` a client must sign `@request-target` and `date`, and with `validate_request_body` `digest`, too:
+//!   a signature of the date alone is good for every path, and an unsigned digest for every body. APISIX's default is
+//!   `["date"]`; a list in the configuration is taken as it is.
 
 use crate::auth::{self, Door};
 use base64::Engine;
@@ -56,7 +59,7 @@ const ALGORITHMS: [(&str, hmac::Algorithm); 3] = [
 pub struct Config {
     allowed_algorithms: Vec<String>,
     clock_skew: u64,
-    signed_headers: Vec<String>,
+    signed_headers: Option<Vec<String>>,
     validate_request_body: bool,
     max_req_body_size: usize,
     hide_credentials: bool,
@@ -67,6 +70,8 @@ pub struct Config {
 /// The compiled form.
 pub struct HmacAuth {
     config: Config,
+    /// What a client's signature must cover, at least.
+    signed_headers: Vec<String>,
     clock: Arc<Clock>,
 }
 
@@ -90,7 +95,10 @@ impl Plugin for HmacAuth {
     type Config = Config;
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
-        Ok(Self { config, clock: cx.shared.get() })
+        let body = config.validate_request_body.then_some("digest");
+        let signed = || ["@request-target", "date"].into_iter().chain(body).map(str::to_owned).collect();
+        let signed_headers = config.signed_headers.clone().unwrap_or_else(signed);
+        Ok(Self { config, signed_headers, clock: cx.shared.get() })
     }
 
     fn schema() -> Value {
@@ -108,7 +116,7 @@ impl Plugin for HmacAuth {
                 "clock_skew": {"type": "integer", "default": 300, "minimum": 1},
                 "signed_headers": {
                     "type": "array",
-                    "default": ["date"],
+                    "description": "what clients must sign; without it @request-target and date, and digest where the body is validated",
                     "items": {"type": "string", "minLength": 1, "maxLength": 50}
                 },
                 "validate_request_body": {
@@ -213,7 +221,7 @@ impl HmacAuth {
             return None;
         }
         let signs = |header: &String| claim.headers.iter().any(|signed| signed == header);
-        if !self.config.signed_headers.iter().all(signs) {
+        if !self.signed_headers.iter().all(signs) {
             return None;
         }
         let text = signed_text(key_id, &claim.headers, exchange);
@@ -290,20 +298,28 @@ mod tests {
         let chain = testkit::chain(&registry, &config).expect("valid");
         let date = httpdate::fmt_http_date(std::time::SystemTime::now());
         let key = hmac::Key::new(hmac::HMAC_SHA256, b"s");
-        let signature = STANDARD.encode(hmac::sign(&key, format!("k\ndate: {date}\n").as_bytes()));
-        let digest = "Digest: SHA-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
-        for (field, body, expected) in
-            [(digest, "hello", 0), (digest, "jello", 401), ("X: y", "hello", 401), (digest, "hello!", 413)]
-        {
+        let digest = "SHA-256=LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
+        let lines = format!("k\nPOST /\ndate: {date}\n");
+        let with_digest = format!("{lines}digest: {digest}\n");
+        let digest = &format!("Digest: {digest}");
+        for (headers, text, field, body, expected) in [
+            ("@request-target date digest", &with_digest, digest.as_str(), "hello", 0),
+            ("@request-target date digest", &with_digest, digest, "jello", 401),
+            ("@request-target date digest", &lines, "X: y", "hello", 401),
+            ("@request-target date digest", &with_digest, digest, "hello!", 413),
+            // Whoever changes the body changes an unsigned digest with it.
+            ("@request-target date", &lines, digest, "hello", 401),
+        ] {
+            let signature = STANDARD.encode(hmac::sign(&key, text.as_bytes()));
             let mut bench = Bench::new(&format!(
                 "POST /\nContent-Length: {}\nDate: {date}\n{field}\nAuthorization: Signature keyId=\"k\",\
-                 algorithm=\"hmac-sha256\",headers=\"date\",signature=\"{signature}\"",
+                 algorithm=\"hmac-sha256\",headers=\"{headers}\",signature=\"{signature}\"",
                 body.len()
             ))
             .with_body(body);
             let jack = ("jack", json!({"hmac-auth": {"key_id": "k", "secret_key": "s"}}));
             bench.consumers = testkit::consumers(&registry, &[jack]).expect("valid");
-            assert_eq!(testkit::access(&chain, &mut bench.exchange()), expected, "{field} {body}");
+            assert_eq!(testkit::access(&chain, &mut bench.exchange()), expected, "{headers} {field} {body}");
         }
     }
 
@@ -311,6 +327,7 @@ mod tests {
     fn signatures_of_what_is_asked_for_are_let_in() {
         let date = httpdate::fmt_http_date(std::time::SystemTime::now());
         let text = format!("k\ndate: {date}\nGET /a?b=c\n");
+        let dated = format!("k\ndate: {date}\n");
         for (config, algorithm, headers, text, date, expected) in [
             (json!({}), "hmac-sha256", "date @request-target", &text, &date, 0),
             (json!({}), "hmac-sha1", "date @request-target", &text, &date, 0),
@@ -324,6 +341,10 @@ mod tests {
                 401,
             ),
             (json!({"signed_headers": ["x"]}), "hmac-sha256", "date @request-target", &text, &date, 401),
+            // A signature of the date alone is good for every path.
+            (json!({}), "hmac-sha256", "date", &dated, &date, 401),
+            (json!({"signed_headers": ["date"]}), "hmac-sha256", "date", &dated, &date, 0),
+            (json!({}), "hmac-sha256", "@request-target", &"k\nGET /a?b=c\n".to_owned(), &date, 401),
             (json!({}), "hmac-sha256", "date", &text, &date, 401),
             (
                 json!({}),

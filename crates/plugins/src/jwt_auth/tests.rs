@@ -11,8 +11,12 @@ fn registry() -> Registry {
 
 /// What signs: `algorithm`, and the signature of a text.
 fn token(algorithm: &str, payload: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    token_with(&json!({"typ": "JWT", "alg": algorithm}), payload, sign)
+}
+
+fn token_with(header: &Value, payload: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let signed = format!("{}.{}", part(&json!({"typ": "JWT", "alg": algorithm})), part(payload));
+    let signed = format!("{}.{}", part(header), part(payload));
     let signature = URL_SAFE_NO_PAD.encode(sign(signed.as_bytes()));
     format!("{signed}.{signature}")
 }
@@ -72,6 +76,28 @@ fn tokens_are_found_and_judged() {
         let expected = expected.map(|why| format!("{{\"message\":\"{why}\"}}\n").into_bytes());
         assert_eq!(body, expected, "{request}");
         assert_eq!(name.is_some(), expected.is_none(), "{request}");
+    }
+}
+
+#[test]
+fn tokens_with_extensions_are_refused() {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"s");
+    let sign = |signed: &[u8]| hmac::sign(&key, signed).as_ref().to_vec();
+    let payload = json!({"key": "k"});
+    for (member, admitted) in [
+        (json!({}), true),
+        (json!({"b64": true}), true),
+        (json!({"crit": ["exp"]}), false),
+        (json!({"crit": ["b64"], "b64": false}), false),
+        (json!({"crit": []}), false),
+        (json!({"crit": "x"}), false),
+    ] {
+        let mut header = json!({"typ": "JWT", "alg": "HS256"});
+        header.as_object_mut().expect("an object").extend(member.as_object().cloned().unwrap_or_default());
+        let token = token_with(&header, &payload, sign);
+        let (reply, name, _) =
+            run(&json!({}), &json!({"key": "k", "secret": "s"}), &format!("GET /?jwt={token}"));
+        assert_eq!((reply.is_none(), name.is_some()), (admitted, admitted), "{header}");
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) enum TimeClaim {
 }
 
 impl<'t> Token<'t> {
-    /// Takes `text` apart; `None` where it is no signed token.
+    /// Takes `text` apart; `None` where it is no signed token, or one with extensions.
     pub(super) fn parse(text: &'t [u8]) -> Option<Self> {
         let last = text.iter().rposition(|byte| *byte == b'.')?;
         let (signed, signature) = (&text[..last], &text[last + 1..]);
@@ -31,8 +31,13 @@ impl<'t> Token<'t> {
             Ok(Value::Object(object)) => Some(object),
             _ => None,
         };
+        let header = object(header)?;
+        // It names extensions that must be understood (RFC 7515 section 4.1.11), and none is.
+        if header.contains_key("crit") {
+            return None;
+        }
         Some(Self {
-            algorithm: object(header)?.get("alg").and_then(Value::as_str).map(str::to_owned),
+            algorithm: header.get("alg").and_then(Value::as_str).map(str::to_owned),
             payload: object(&payload[1..])?,
             signed,
             signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
