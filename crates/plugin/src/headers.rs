@@ -36,9 +36,9 @@ enum Kind {
 }
 
 impl HeaderEdits {
-    /// Replaces all fields called `name` by one. A byte that no field value may hold (CR, LF, NUL) becomes a space.
+    /// Replaces all fields called `name` by one. A byte that no field value may hold becomes a space, and a field whose
+    /// name is no token is left out: see [`write_field`].
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
-        self.void(name.as_bytes());
         self.push(Kind::Set, name, value.as_ref());
     }
 
@@ -130,6 +130,15 @@ impl HeaderEdits {
             && self.ops.iter().any(|op| op.name_len == name.len() && self.drops_by(op, name))
     }
 
+    /// Whether a client's field called `name` is to be dropped from a request: one that is to be replaced or removed, also
+    /// where the client spelled it with underscores for hyphens. CGI, WSGI and Rack turn both into one name, so that
+    /// `X_Consumer_Username` would stand beside the gateway's own `X-Consumer-Username`.
+    #[must_use]
+    #[inline]
+    pub fn drops_spelled(&self, name: &[u8]) -> bool {
+        self.may_drop(name.len()) && self.ops.iter().any(|op| self.drops_op_spelled(op, name))
+    }
+
     /// Appends the lines to be added.
     pub fn write(&self, out: &mut Vec<u8>) {
         if !self.gaps {
@@ -155,6 +164,15 @@ impl HeaderEdits {
         matches!(op.kind, Kind::Set | Kind::Remove) && self.is(op, name)
     }
 
+    fn drops_op_spelled(&self, op: &Op, name: &[u8]) -> bool {
+        let own = &self.lines[op.start..op.start + op.name_len];
+        let same =
+            |(own, byte): (&u8, &u8)| own.eq_ignore_ascii_case(byte) || (*own == b'-' && *byte == b'_');
+        matches!(op.kind, Kind::Set | Kind::Remove)
+            && op.name_len == name.len()
+            && own.iter().zip(name).all(same)
+    }
+
     fn is(&self, op: &Op, name: &[u8]) -> bool {
         op.name_len == name.len() && self.lines[op.start..op.start + op.name_len].eq_ignore_ascii_case(name)
     }
@@ -170,18 +188,50 @@ impl HeaderEdits {
     }
 
     fn push(&mut self, kind: Kind, name: &str, value: &[u8]) {
+        if kind == Kind::Set {
+            self.void(name.as_bytes());
+        }
         let start = self.lines.len();
-        self.lines.extend_from_slice(name.as_bytes());
-        self.lines.extend_from_slice(b": ");
-        self.lines
-            .extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
-        self.lines.extend_from_slice(b"\r\n");
+        if !write_field(&mut self.lines, name, value) {
+            return;
+        }
         if kind == Kind::Set {
             self.dropped_lengths |= length_bit(name.len());
         }
         self.ops.push(Op { kind, start, name_len: name.len(), end: self.lines.len() });
     }
 }
+
+/// Appends a field's line: the one place where names and values that plugins make become bytes of a head. Control
+/// characters of the value, which no field may hold (RFC 9110 section 5.5), become spaces. Returns whether there is a
+/// line: a name that is no token (section 5.6.2) could end the head, and its field is left out.
+pub fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> bool {
+    if name.is_empty() || !name.bytes().all(|byte| TOKEN_BYTE[usize::from(byte)]) {
+        return false;
+    }
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    let is_control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
+    if value.iter().any(is_control) {
+        out.extend(value.iter().map(|byte| if is_control(byte) { b' ' } else { *byte }));
+    } else {
+        out.extend_from_slice(value);
+    }
+    out.extend_from_slice(b"\r\n");
+    true
+}
+
+/// The bytes of a token (RFC 9110 section 5.6.2).
+static TOKEN_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let allowed = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
+    let mut at = 0;
+    while at < allowed.len() {
+        table[allowed[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// The bit of [`HeaderEdits`]' `dropped_lengths` for names of this length.
 #[inline]
@@ -216,5 +266,38 @@ mod tests {
         assert_eq!(edits.get(b"x-b"), Some(Some(&b"3"[..])));
         assert_eq!(edits.get(b"x-c"), Some(Some(&b"4"[..])));
         assert!(edits.drops(b"X-a") && edits.drops(b"server") && edits.drops(b"x-b"));
+    }
+
+    #[test]
+    fn fields_that_could_end_a_head_are_cleaned_or_left_out() {
+        let mut edits = HeaderEdits::default();
+        for name in ["", "X Y", "X:", "X\r\nY", "X\0"] {
+            edits.set(name, "1");
+            edits.append(name, "1");
+        }
+        assert!(edits.is_empty());
+        edits.set("X-A", b"\x01a\tb\x0bc\x7f\xe4\0\r\n");
+        let mut out = Vec::new();
+        edits.write(&mut out);
+        assert_eq!(out, b"X-A:  a\tb c \xe4   \r\n");
+    }
+
+    #[test]
+    fn underscores_for_hyphens_are_the_same_name_in_requests() {
+        let mut edits = HeaderEdits::default();
+        edits.set("X-Tenant-Id", "1");
+        edits.set("snake_case", "1");
+        edits.append("X-Added", "1");
+        for (name, dropped) in [
+            ("x-tenant-id", true),
+            ("X_Tenant_ID", true),
+            ("x-tenant_id", true),
+            ("snake_case", true),
+            ("snake-case", false),
+            ("X_Added", false),
+            ("X_Tenant_I", false),
+        ] {
+            assert_eq!(edits.drops_spelled(name.as_bytes()), dropped, "{name}");
+        }
     }
 }

@@ -30,6 +30,7 @@ mod request;
 mod services;
 mod session;
 mod shared;
+mod target;
 mod upstreams;
 mod vars;
 
@@ -49,7 +50,7 @@ pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, T
 pub use extras::{Extras, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::fields as form_fields;
-pub use headers::HeaderEdits;
+pub use headers::{HeaderEdits, write_field};
 pub use hooks::{
     OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
 };
@@ -66,4 +67,5 @@ pub use services::{
 };
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
+pub use target::{Authority, MethodName, Target, encode_controls, encode_path};
 pub use upstreams::CompileUpstream;

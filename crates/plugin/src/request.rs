@@ -1,6 +1,6 @@
 //! The request as plugins see it: the client's head, and what plugins changed in it.
 
-use crate::{BodyVars, HeaderEdits, WholeBody};
+use crate::{Authority, BodyVars, HeaderEdits, MethodName, Target, WholeBody};
 use std::borrow::Cow;
 use std::sync::Arc;
 use wire::{BodyLength, Known, RequestView};
@@ -29,11 +29,11 @@ pub struct RequestEdits {
     /// Header fields.
     pub headers: HeaderEdits,
     /// The method towards the upstream.
-    pub method: Option<String>,
-    /// The target (path and query, already encoded) towards the upstream.
-    pub target: Option<Vec<u8>>,
+    pub method: Option<MethodName>,
+    /// The target (path and query) towards the upstream.
+    pub target: Option<Target>,
     /// The `Host` towards the upstream; stands above `pass_host`.
-    pub host: Option<Vec<u8>>,
+    pub host: Option<Authority>,
     /// The body towards the upstream. Only in place of one that was read ahead: see [`Request::whole_body`].
     pub body: Option<Arc<[u8]>>,
     /// The query that later plugins see, see [`Request::set_query`].
@@ -91,7 +91,7 @@ impl<'a> Request<'a> {
             target.extend_from_slice(&query);
         }
         let edits = self.edit();
-        edits.target = Some(target);
+        edits.target = Some(Target::new(target));
         edits.query = Some(query);
     }
 

@@ -24,8 +24,8 @@ use base64::engine::general_purpose::STANDARD;
 use model::ConfigError;
 use model::schema::parts;
 use plugin::{
-    BodyFilter, CompileContext, Exchange, Flow, OnAccess, OnResponse, Plugin, PluginDef, UpstreamResponse,
-    WholeBody,
+    BodyFilter, CompileContext, Exchange, Flow, OnAccess, OnResponse, Plugin, PluginDef, Target,
+    UpstreamResponse, WholeBody,
 };
 use router::uri_param;
 use serde::Deserialize;
@@ -112,10 +112,8 @@ impl OnAccess for GrpcWeb {
         let message = if call.is_text { decoded(body) } else { Some(body.to_vec()) };
         let Some(message) = message else { return Flow::status(400) };
         let rest = uri_param(exchange.matched_uri, exchange.request.route_path(), ":ext");
-        let target = rest.filter(|rest| !rest.is_empty()).map(|rest| match rest {
-            [b'/', ..] => rest.to_vec(),
-            _ => [b"/", rest].concat(),
-        });
+        // The path that routes are matched against is decoded.
+        let target = rest.filter(|rest| !rest.is_empty()).map(Target::of_path);
         let edits = exchange.request.edit();
         if let Some(target) = target {
             edits.target = Some(target);
@@ -284,9 +282,12 @@ mod tests {
 
     #[test]
     fn the_call_is_what_the_asterisk_stands_for() {
-        for (uri, path, target) in
-            [("/web/*", "/web/s/m", Some("/s/m")), ("/web/*", "/web/", None), ("/s/m", "/s/m", None)]
-        {
+        for (uri, path, target) in [
+            ("/web/*", "/web/s/m", Some("/s/m")),
+            ("/web/*", "/web/s/m%20HTTP/1.1%0d%0aX:%201", Some("/s/m%20HTTP/1.1%0D%0AX:%201")),
+            ("/web/*", "/web/", None),
+            ("/s/m", "/s/m", None),
+        ] {
             let bench = Bench::new(&format!("POST {path}\nContent-Type: application/grpc-web"));
             let mut exchange = bench.exchange();
             exchange.matched_uri = uri;

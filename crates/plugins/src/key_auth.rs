@@ -123,8 +123,8 @@ mod tests {
         let mut exchange = bench.exchange();
         let reply = testkit::request(&chain, &mut exchange);
         let edits = exchange.request.edits.take().unwrap_or_default();
-        let target = edits.target.clone().unwrap_or_default();
-        (reply, format!("{}{}", testkit::lines(&edits.headers), String::from_utf8_lossy(&target)))
+        let target = edits.target.as_deref().unwrap_or_default();
+        (reply, format!("{}{}", testkit::lines(&edits.headers), String::from_utf8_lossy(target)))
     }
 
     #[test]

@@ -15,6 +15,19 @@ pub(crate) fn forwarded_lines(client: &Client) -> Vec<u8> {
     format!("X-Real-IP: {ip}\r\nX-Forwarded-For: {ip}\r\nX-Forwarded-Proto: {scheme}\r\n").into_bytes()
 }
 
+/// What a head says besides the request: the client's connection on one side, the node on the other.
+struct Hop<'h> {
+    /// [`forwarded_lines`].
+    forwarded: &'h [u8],
+    /// Whether the peer's own `X-Forwarded-*` are believed.
+    trusted: bool,
+    pass_host: PassHost,
+    /// The `Host` of `pass_host: rewrite`.
+    upstream_host: Option<&'h str>,
+    /// The `Host` of `pass_host: node`.
+    node: &'h Rc<str>,
+}
+
 /// Writes the request's head for `node` into `out`. `upgrade` keeps the client's wish for another protocol.
 pub(super) fn write(
     link: &Link<'_>,
@@ -24,6 +37,17 @@ pub(super) fn write(
     upgrade: bool,
     out: &mut Vec<u8>,
 ) {
+    let hop = Hop {
+        forwarded: link.forwarded,
+        trusted: link.trusted,
+        pass_host: upstream.pass_host,
+        upstream_host: upstream.upstream_host.as_deref(),
+        node: &node.authority,
+    };
+    write_head(&hop, exchange, upgrade, out);
+}
+
+fn write_head(hop: &Hop<'_>, exchange: &mut Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
     out.clear();
     let request = &exchange.request;
     let edits = request.edits.as_deref();
@@ -33,10 +57,10 @@ pub(super) fn write(
     out.push(b' ');
     out.extend_from_slice(target);
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    exchange.upstream.host = write_host(exchange, upstream, node, out);
+    exchange.upstream.host = write_host(hop, exchange, out);
     out.extend_from_slice(b"\r\n");
-    write_forwarded(link, exchange, out);
-    write_fields(link, exchange, upgrade, out);
+    write_forwarded(hop, exchange, out);
+    write_fields(hop, exchange, upgrade, out);
     let replaced = exchange.request.edits.as_ref().and_then(|edits| edits.body.as_ref());
     let length = match replaced {
         Some(body) => BodyLength::Exact(body.len() as u64),
@@ -74,48 +98,43 @@ pub(super) fn host<'x>(exchange: &'x Exchange<'_>, upstream: &'x Upstream, node:
 }
 
 /// Writes the value of `Host`; says which it is where it is not the client's own.
-fn write_host(
-    exchange: &Exchange<'_>,
-    upstream: &Upstream,
-    node: &NodeState,
-    out: &mut Vec<u8>,
-) -> Option<Rc<str>> {
+fn write_host(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Option<Rc<str>> {
     let request = &exchange.request;
     if let Some(host) = request.edits.as_ref().and_then(|edits| edits.host.as_deref()) {
         out.extend_from_slice(host);
         return std::str::from_utf8(host).ok().map(Rc::from);
     }
     let own = request.view.head.authority.get(request.view.bytes);
-    match (upstream.pass_host, &upstream.upstream_host) {
+    match (hop.pass_host, hop.upstream_host) {
         (PassHost::Rewrite, Some(host)) => {
             out.extend_from_slice(host.as_bytes());
-            Some(host.as_str().into())
+            Some(host.into())
         }
         (PassHost::Pass, _) if !own.is_empty() => {
             out.extend_from_slice(own);
             None
         }
         _ => {
-            out.extend_from_slice(node.authority.as_bytes());
-            Some(Rc::clone(&node.authority))
+            out.extend_from_slice(hop.node.as_bytes());
+            Some(Rc::clone(hop.node))
         }
     }
 }
 
 /// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for. Fields
 /// that plugins speak of are theirs.
-fn write_forwarded(link: &Link<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     let request = &exchange.request;
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
     let edited = |name: &[u8]| edits.is_some_and(|edits| edits.get(name).is_some());
     let mut chain =
         request.view.head.fields.iter().filter(|field| field.known == Known::XForwardedFor).peekable();
-    let kept = |name: &[u8]| (link.trusted && request.view.header(name).is_some()) || edited(name);
-    let same_for_all = !link.trusted
+    let kept = |name: &[u8]| (hop.trusted && request.view.header(name).is_some()) || edited(name);
+    let same_for_all = !hop.trusted
         && !exchange.client.is_restated()
         && (edits.is_none() || !SAME_FOR_ALL.into_iter().any(edited));
     if chain.peek().is_none() && same_for_all {
-        out.extend_from_slice(link.forwarded);
+        out.extend_from_slice(hop.forwarded);
     } else {
         let ip = exchange.client.ip_text.as_bytes();
         if !edited(b"x-real-ip") {
@@ -161,7 +180,7 @@ fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// Copies the client's other fields, those of the connection and those that plugins drop left out.
-fn write_fields(link: &Link<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
+fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
     let request = &exchange.request;
     let facts = &request.view.head.facts;
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
@@ -170,11 +189,12 @@ fn write_fields(link: &Link<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &m
     for field in &request.view.head.fields {
         let keep = match field.known {
             Known::Host | Known::XForwardedFor | Known::XRealIp => false,
-            Known::XForwardedOther => link.trusted,
+            Known::XForwardedOther => hop.trusted,
             Known::Upgrade => upgrade,
+            Known::Other => !is_forged(field.name.get(bytes)),
             known => !known.is_hop_by_hop(),
         };
-        let dropped = edits.is_some_and(|edits| edits.drops(field.name.get(bytes)))
+        let dropped = edits.is_some_and(|edits| edits.drops_spelled(field.name.get(bytes)))
             || (facts.nominates && is_nominated(&request.view.head.fields, bytes, field));
         if keep && !dropped {
             lines.keep(field);
@@ -184,6 +204,33 @@ fn write_fields(link: &Link<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &m
     if let Some(edits) = edits {
         edits.write(out);
     }
+}
+
+/// Whether only the gateway may say this field, so that a client's own is dropped: the consumer's, in any spelling, and
+/// those about the connection where underscores stand for hyphens ([`Known`] has the others). CGI, WSGI and Rack turn
+/// both characters into one, so that an application can't tell `X_Real_IP` from `X-Real-IP`.
+#[inline]
+fn is_forged(name: &[u8]) -> bool {
+    matches!(name, [b'x' | b'X', b'-' | b'_', b'r' | b'R' | b'f' | b'F' | b'c' | b'C', ..]) && is_own(name)
+}
+
+/// The fields that the gateway writes itself; of consumers, all that begin with `x-consumer-`.
+const OWN: [&[u8]; 6] = [
+    b"x-real-ip",
+    b"x-forwarded-for",
+    b"x-forwarded-host",
+    b"x-forwarded-port",
+    b"x-forwarded-proto",
+    b"x-credential-identifier",
+];
+
+#[inline(never)]
+fn is_own(name: &[u8]) -> bool {
+    let same = |(own, byte): (&u8, &u8)| *own == byte.to_ascii_lowercase() || (*own == b'-' && *byte == b'_');
+    let spells = |own: &[u8], name: &[u8]| own.len() == name.len() && own.iter().zip(name).all(same);
+    let consumer = b"x-consumer-";
+    OWN.iter().any(|own| spells(own, name))
+        || name.get(..consumer.len()).is_some_and(|start| spells(consumer, start))
 }
 
 /// Whether a `Connection` field names this one (RFC 9110 section 7.6.1). None may take the length away by which the end
@@ -199,3 +246,6 @@ pub(super) fn is_nominated(fields: &[Field], bytes: &[u8], field: &Field) -> boo
                 .any(|token| token.trim_ascii().eq_ignore_ascii_case(name))
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,9 @@ use crate::connection::{LINGERING_TIME, Link};
 use crate::error::{ErrorKind, ProxyError};
 use crate::io;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse, has_no_body};
+use plugin::{
+    Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse, has_no_body, write_field,
+};
 use snapshot::{Route, Snapshot};
 use std::borrow::Cow;
 use wire::http1::{Lines, push_decimal};
@@ -310,10 +312,7 @@ fn write_reply_head(
     let edits = &exchange.reply_headers;
     let mut line = |name: &str, value: &[u8]| {
         if !edits.drops(name.as_bytes()) {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend(value.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | 0)));
-            out.extend_from_slice(b"\r\n");
+            write_field(out, name, value);
         }
     };
     let bodiless = has_no_body(exchange.status);

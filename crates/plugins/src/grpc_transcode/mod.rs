@@ -39,8 +39,8 @@ mod tests;
 use answer::Style;
 use model::ConfigError;
 use plugin::{
-    CompileContext, Exchange, Flow, Held, OnAccess, OnResponse, Plugin, PluginDef, Reply, UpstreamResponse,
-    WholeBody,
+    CompileContext, Exchange, Flow, Held, MethodName, OnAccess, OnResponse, Plugin, PluginDef, Reply, Target,
+    UpstreamResponse, WholeBody,
 };
 use prost_reflect::{MessageDescriptor, MethodDescriptor};
 use serde::Deserialize;
@@ -73,7 +73,7 @@ pub struct GrpcTranscode {
     /// `None` while there are no definitions, or where these have no such method.
     method: Option<MethodDescriptor>,
     /// `/SERVICE/METHOD`.
-    target: String,
+    target: Target,
     /// `grpc-timeout`.
     timeout: Option<String>,
     style: Style,
@@ -89,7 +89,7 @@ impl Plugin for GrpcTranscode {
         let definitions = cx.definitions;
         Ok(Self {
             method: definitions.and_then(|known| known.method(&config.service, &config.method)),
-            target: format!("/{}/{}", config.service, config.method),
+            target: Target::of_path(format!("/{}/{}", config.service, config.method).as_bytes()),
             timeout: timeout(config.deadline),
             style: Style::of(&config.pb_option),
             shows_status: config.show_status_in_body,
@@ -114,7 +114,7 @@ fn timeout(milliseconds: f64) -> Option<String> {
 impl OnAccess for GrpcTranscode {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
         let Some(method) = &self.method else {
-            tracing::error!("the definitions have no method {}", self.target);
+            tracing::error!("the definitions have no method {}", String::from_utf8_lossy(&self.target));
             return Flow::status(503);
         };
         let body = match exchange.request.whole_body(BODY_BYTES_MAX) {
@@ -128,8 +128,8 @@ impl OnAccess for GrpcTranscode {
             Err(why) => return Flow::reply(Reply::message(400, &why)),
         };
         let edits = exchange.request.edit();
-        edits.method = Some("POST".to_owned());
-        edits.target = Some(self.target.clone().into_bytes());
+        edits.method = Some(MethodName::POST);
+        edits.target = Some(self.target.clone());
         edits.body = Some(question::framed(&message).into());
         edits.headers.set("Content-Type", "application/grpc");
         if let Some(timeout) = &self.timeout {

@@ -5,7 +5,7 @@ use super::{Cache, Strategy};
 use crate::headers::HeaderOps;
 use cache::{Directives, Entry, Fetch, Found, Freshness, Landing, Message};
 use model::var::Template;
-use plugin::{Exchange, Flow, KeptResponse, Reply};
+use plugin::{Exchange, Flow, KeptResponse, MethodName, Reply};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -193,7 +193,7 @@ impl Cache {
             }
         }
         if exchange.request.method() == b"HEAD" {
-            exchange.request.edit().method = Some("GET".to_owned());
+            exchange.request.edit().method = Some(MethodName::GET);
         }
         exchange.extras().keeper = Some(Box::new(fetching));
     }

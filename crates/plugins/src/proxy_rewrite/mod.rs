@@ -20,6 +20,8 @@
 //! ## Differences from APISIX
 //! - Fields that say where a message ends or belong to one connection (`Content-Length`, `Transfer-Encoding`,
 //!   `Connection` and the like) are left alone; a field `Host` is taken as `host`.
+//! - A `host` that becomes invalid by what the client sent (a space, a line break, a slash) is answered with 400, as nginx
+//!   answers an invalid `Host`; bytes of a path that can't stand in a request line are percent-encoded.
 
 mod schema;
 
@@ -27,7 +29,9 @@ use crate::headers::{self, HeaderOps};
 use crate::text::{Substitution, encode_controls, encode_path};
 use model::ConfigError;
 use model::var::{Template, Var, VarSource};
-use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply};
+use plugin::{
+    Authority, CompileContext, Exchange, Flow, MethodName, OnRewrite, Plugin, PluginDef, Reply, Target,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -63,7 +67,7 @@ pub struct Config {
 pub struct ProxyRewrite {
     uri: Option<Template>,
     regex_uri: Vec<Substitution>,
-    method: Option<String>,
+    method: Option<MethodName>,
     host: Option<Template>,
     headers: HeaderOps,
     real_uri: bool,
@@ -91,13 +95,20 @@ impl Plugin for ProxyRewrite {
         let mut headers = compile_headers(config.headers.as_ref(), &mut errors);
         let host = headers.set.iter().position(|(name, _)| name.eq_ignore_ascii_case("host"));
         let of_header = host.and_then(|at| headers.set.remove(at).1.into_iter().next());
+        let method = config
+            .method
+            .map(|name| MethodName::new(name).ok_or_else(|| ConfigError::new("/method", "is no method")));
+        let method = method.transpose().unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        });
         if !errors.is_empty() {
             return Err(errors);
         }
         Ok(Self {
             uri: config.uri.as_deref().map(Template::parse),
             regex_uri,
-            method: config.method,
+            method,
             host: config.host.as_deref().map(Template::parse).or(of_header),
             headers: headers.without(|name| name.eq_ignore_ascii_case("host") || is_listed(name, &NOT_OURS)),
             real_uri: config.use_real_request_uri_unsafe,
@@ -137,6 +148,9 @@ fn compile_headers(headers: Option<&Map<String, Value>>, errors: &mut Vec<Config
     errors.extend(ops.check_names().err());
     ops
 }
+
+/// A `Host` that no host can be called, because of what the client sent.
+struct NoHost;
 
 /// The exchange's variables and what an expression captured: `$1`.
 struct WithCaptures<'e, 'x> {
@@ -182,19 +196,18 @@ impl OnRewrite for ProxyRewrite {
                 return Flow::reply(Reply::error(500, "failed to match the uri"));
             }
         };
+        let Ok(host) = self.host(exchange) else {
+            tracing::info!(client = %exchange.client.addr, "proxy-rewrite: the client's values make an invalid Host");
+            return Flow::status(400);
+        };
         let mut headers = std::mem::take(&mut exchange.request.edit().headers);
         if !self.headers.is_empty() {
             // Values see the request as it was before.
             self.headers.apply(&WithCaptures { exchange, captures: &captures }, &mut headers);
         }
-        let host = self.host.as_ref().map(|template| {
-            let mut host = Vec::new();
-            template.render(exchange, &mut host);
-            host
-        });
         let edits = exchange.request.edit();
         edits.headers = headers;
-        edits.target = Some(target);
+        edits.target = Some(Target::new(target));
         if host.is_some() {
             edits.host = host;
         }
@@ -206,6 +219,14 @@ impl OnRewrite for ProxyRewrite {
 }
 
 impl ProxyRewrite {
+    /// The `Host` for the upstream, if the configuration has one.
+    fn host(&self, exchange: &Exchange<'_>) -> Result<Option<Authority>, NoHost> {
+        let Some(template) = &self.host else { return Ok(None) };
+        let mut host = Vec::new();
+        template.render(exchange, &mut host);
+        Authority::new(host).map(Some).ok_or(NoHost)
+    }
+
     /// Path and query for the upstream.
     fn target(&self, exchange: &Exchange<'_>, captures: &mut Vec<Vec<u8>>) -> Result<Vec<u8>, pcre2::Error> {
         let request = &exchange.request;

@@ -11,10 +11,14 @@ fn run(config: &Value, request: &str) -> String {
     let mut exchange = bench.exchange();
     assert_eq!(testkit::access(&chain, &mut exchange), 0);
     let edits = exchange.request.edit();
-    let text =
-        |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or(b"-")).into_owned();
+    let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"-")).into_owned();
     let method = edits.method.as_deref().unwrap_or("-");
-    format!("{} {} {method}\n{}", text(&edits.target), text(&edits.host), testkit::lines(&edits.headers))
+    format!(
+        "{} {} {method}\n{}",
+        text(edits.target.as_deref()),
+        text(edits.host.as_deref()),
+        testkit::lines(&edits.headers)
+    )
 }
 
 #[test]
@@ -49,6 +53,27 @@ fn fields_are_added_set_and_removed() {
     let got = run(&json!({"regex_uri": ["^/(.*)", "/$1"], "headers": headers}), "GET /a\nD: 1");
     assert_eq!(got, "/a h.com -\nA: 1\r\nA: 2\r\nB: 127.0.0.1-a\r\nC: x\r\nC: y\r\n");
     assert_eq!(run(&json!({"headers": {"X-A": "$http_none"}}), "GET /"), "/ - -\nX-A: \r\n");
+}
+
+#[test]
+fn values_of_clients_add_no_line_to_a_request() {
+    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let config = json!({"proxy-rewrite": {"headers": {"set": {"Host": "${arg_t}.example.com"}}}});
+    let chain = testkit::chain(&registry, &config).expect("valid");
+    for (request, status) in [
+        ("GET /?t=a", 0),
+        ("GET /?t=a:80%20x", 400),
+        ("GET /?t=a%0d%0aX-Consumer-Username:%20admin%0d%0aX:%20", 400),
+        ("GET /?t=a/b", 400),
+    ] {
+        assert_eq!(testkit::access(&chain, &mut Bench::new(request).exchange()), status, "{request}");
+    }
+    let uri = json!({"uri": "/x/$arg_t?$arg_t"});
+    let got = run(&uri, "GET /?t=%20HTTP/1.1%0d%0aX:%20y%ff%23");
+    let encoded = "%20HTTP/1.1%0D%0AX:%20y%FF%23";
+    assert_eq!(got, format!("/x/{encoded}?{encoded}&t=%20HTTP/1.1%0d%0aX:%20y%ff%23 - -\n"));
+    let set = json!({"headers": {"set": {"X-A": "$arg_t"}}});
+    assert_eq!(run(&set, "GET /?t=a%0d%0aX:%20b%01"), "/?t=a%0d%0aX:%20b%01 - -\nX-A: a  X: b \r\n");
 }
 
 #[test]

@@ -128,3 +128,53 @@ fn a_connection_field_does_not_take_the_length_away() {
         assert_eq!((answer.text().as_str(), fields), ("ok", (None, Some("2"))));
     }
 }
+
+#[test]
+fn clients_speak_neither_for_the_gateway_nor_for_a_consumer() {
+    let (gateway, server, seen) = start(&json!({}));
+    let forged = "Host: a\r\nX_Real_IP: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nx-forwarded_host: evil\r\n\
+        X-Consumer-Username: admin\r\nx_consumer_username: admin\r\nX-Credential-Identifier: 6\r\nuser_id: 1\r\n";
+    let request = ask(&gateway, &seen, forged);
+    for name in [
+        "x_real_ip",
+        "x_forwarded_for",
+        "x-forwarded_host",
+        "x-consumer-username",
+        "x_consumer_username",
+        "x-credential-identifier",
+    ] {
+        assert_eq!(request.field(name), None, "{name}");
+    }
+    assert_eq!((request.field("x-real-ip"), request.field("user_id")), (Some("127.0.0.1"), Some("1")));
+    // A chain of gateways says so.
+    let told = json!({ "headers": { "set": { "X-Consumer-Username": "$http_x_consumer_username" } } });
+    gateway.route_with(&server.address(), &json!({}), &json!({ "plugins": { "proxy-rewrite": told } }));
+    assert_eq!(ask(&gateway, &seen, forged).all("x-consumer-username"), ["admin"]);
+}
+
+#[test]
+fn values_of_clients_add_no_line_to_a_request() {
+    let (gateway, server, seen) = start(&json!({}));
+    let rewrite = |settings: &Value| {
+        let plugins = json!({ "plugins": { "proxy-rewrite": settings } });
+        gateway.route_with(&server.address(), &json!({}), &plugins);
+    };
+    let get = |target: &str| {
+        let mut client = gateway.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.response().status()
+    };
+    let line = "%20HTTP/1.1%0d%0aX-Consumer-Username:%20admin%0d%0aX:%20";
+    rewrite(&json!({ "headers": { "set": { "Host": "${arg_t}.example" } } }));
+    assert_eq!(get(&format!("/?t=a{line}")), 400);
+    assert!(seen.take().is_empty());
+    assert_eq!(get("/?t=a"), 200);
+    assert_eq!(seen.only().field("host"), Some("a.example"));
+    rewrite(&json!({ "uri": "/$arg_t", "headers": { "set": { "X-T": "$arg_t" } } }));
+    assert_eq!(get(&format!("/?t=a{line}")), 200);
+    let request = seen.only();
+    let encoded = "a%20HTTP/1.1%0D%0AX-Consumer-Username:%20admin%0D%0AX:%20";
+    assert_eq!(request.start, format!("GET /{encoded}?t=a{line} HTTP/1.1"));
+    assert_eq!(request.field("x-t"), Some("a HTTP/1.1  X-Consumer-Username: admin  X:"));
+    assert_eq!(request.field("x-consumer-username"), None);
+}
