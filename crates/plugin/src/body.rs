@@ -1,5 +1,6 @@
 //! What becomes of a response's body on its way to the client: filters, each fed with what the one before it made.
 
+use crate::HeldBytes;
 use std::io;
 
 /// Makes something else of a body, piece by piece. Asked for in the response phase; lives as long as the response.
@@ -165,43 +166,49 @@ impl BodyFilter for Replaced {
     }
 }
 
-/// Holds a body until it is whole and puts what a function makes of it in its place. A longer one than the limit is cut
-/// off there, as by APISIX.
+/// Holds a body until it is whole and puts what a function makes of it in its place. A body that is longer than the limit,
+/// or for which the worker has no room ([`crate::HELD_BYTES_MAX`]), fails its response: what is cut off looks whole to the client.
+/// APISIX cuts it off.
 pub struct Held<F> {
     limit_bytes: usize,
     held: Vec<u8>,
+    room: HeldBytes,
     transform: Option<F>,
 }
 
-impl<F: FnOnce(Vec<u8>) -> Vec<u8>> Held<F> {
+impl<F: FnOnce(Vec<u8>) -> io::Result<Vec<u8>>> Held<F> {
     /// Holds at most `limit_bytes`, for `transform`.
     pub fn new(limit_bytes: usize, transform: F) -> Self {
-        Self { limit_bytes, held: Vec::new(), transform: Some(transform) }
+        Self { limit_bytes, held: Vec::new(), room: HeldBytes::default(), transform: Some(transform) }
     }
 }
 
-impl<F: FnOnce(Vec<u8>) -> Vec<u8>> BodyFilter for Held<F> {
+impl<F: FnOnce(Vec<u8>) -> io::Result<Vec<u8>>> BodyFilter for Held<F> {
     fn write(&mut self, piece: &[u8], _: &mut Vec<u8>) -> io::Result<()> {
-        let room = self.limit_bytes - self.held.len();
-        self.held.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > self.limit_bytes - self.held.len() {
+            let message = format!("the body has more than max_resp_body_size: {} bytes", self.limit_bytes);
+            return Err(io::Error::other(message));
+        }
+        self.room.grow(piece.len())?;
+        self.held.extend_from_slice(piece);
         Ok(())
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         if let Some(transform) = self.transform.take() {
-            out.append(&mut transform(std::mem::take(&mut self.held)));
+            let mut made = transform(std::mem::take(&mut self.held))?;
+            // Until the response is sent, what was made is held in place of the body.
+            self.room.set(made.len())?;
+            out.append(&mut made);
         }
         Ok(())
-    }
-
-    fn wants_more(&self) -> bool {
-        self.held.len() < self.limit_bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held::{HELD, HELD_BYTES_MAX};
 
     /// Doubles each byte, and lets go of it when it is flushed.
     #[derive(Default)]
@@ -231,9 +238,9 @@ mod tests {
         assert_eq!(out, b"as it is");
 
         filters.push(Doubled::default());
-        filters.push(Held::new(5, |mut body: Vec<u8>| {
+        filters.push(Held::new(8, |mut body: Vec<u8>| {
             body.push(b'!');
-            body
+            Ok(body)
         }));
         filters.push(Doubled::default());
         out.clear();
@@ -244,9 +251,41 @@ mod tests {
         assert!(out.is_empty() && filters.want_more());
         filters.write(b"cd", &mut out).unwrap();
         filters.flush(&mut out).unwrap();
-        assert!(!filters.want_more(), "five bytes are held");
+        assert!(out.is_empty(), "eight bytes are held");
         filters.finish(&mut Vec::new(), &mut out).unwrap();
-        assert_eq!(out, b"aaaabbbbcc!!");
+        assert_eq!(out, b"aaaabbbbccccdddd!!");
+    }
+
+    #[test]
+    fn a_body_that_can_not_be_held_whole_fails_its_response() {
+        let mut out = Vec::new();
+        let mut held = Held::new(5, Ok);
+        held.write(b"12345", &mut out).unwrap();
+        assert!(held.write(b"6", &mut out).unwrap_err().to_string().contains("max_resp_body_size: 5"));
+        assert!(out.is_empty());
+        let mut broken = Held::new(5, |_| Err(io::Error::other("why")));
+        assert!(broken.write(b"1", &mut out).and_then(|()| broken.finish(&mut out)).is_err());
+    }
+
+    #[test]
+    fn a_worker_holds_no_more_than_its_share_of_memory() {
+        // A thread of its own is a worker of its own.
+        let worker = std::thread::spawn(|| {
+            let mut room = HeldBytes::default();
+            room.grow(HELD_BYTES_MAX - 10).unwrap();
+            let mut out = Vec::new();
+            let mut held = Held::new(1 << 20, |_| Ok(vec![b'x'; 11]));
+            held.write(b"123456789", &mut out).unwrap();
+            assert!(held.write(b"ab", &mut out).is_err(), "eleven bytes where ten are left");
+            assert!(held.finish(&mut out).is_err(), "what is made counts");
+            room.set(0).unwrap();
+            let mut held = Held::new(1 << 20, Ok);
+            held.write(b"ab", &mut out).unwrap();
+            assert_eq!(HELD.get(), 2 + 9, "the failed one is held until its response is over");
+            drop(held);
+            assert!(room.grow(HELD_BYTES_MAX).is_err());
+        });
+        worker.join().unwrap();
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod flow;
 mod form;
 mod graphql;
 mod headers;
+mod held;
 mod hooks;
 mod kept;
 mod log_source;
@@ -51,6 +52,7 @@ pub use extras::{Extras, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::fields as form_fields;
 pub use headers::{HeaderEdits, write_field};
+pub use held::{HELD_BYTES_MAX, HeldBytes};
 pub use hooks::{
     OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
 };

@@ -1,5 +1,6 @@
 //! Bodies that upstreams compressed, unpacked for plugins that look into them.
 
+use plugin::HeldBytes;
 use std::io::{self, Read};
 
 /// A content coding that is understood here.
@@ -21,9 +22,23 @@ impl Coded {
         }
     }
 
-    /// The plain body, of which there are at most `limit_bytes`: the rest of a longer one is cut off, so that a few bytes
-    /// can't become more than there is memory.
+    /// The plain body.
+    ///
+    /// # Errors
+    /// When it isn't in this coding, is longer than `limit_bytes`, or the worker has no room for it: a few bytes must not
+    /// become more than there is memory.
     pub(crate) fn decode(self, body: Vec<u8>, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        match self {
+            // Nothing, as in the answer to HEAD, is in no coding.
+            _ if body.is_empty() => Ok(body),
+            Self::Plain => Ok(body),
+            Self::Gzip => read_whole(flate2::read::MultiGzDecoder::new(&body[..]), limit_bytes),
+            Self::Brotli => read_whole(brotli::Decompressor::new(&body[..], 4096), limit_bytes),
+        }
+    }
+
+    /// The beginning of the plain body, at most `limit_bytes` of it.
+    pub(crate) fn decode_start(self, body: Vec<u8>, limit_bytes: usize) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
         let most = limit_bytes as u64;
         match self {
@@ -35,13 +50,30 @@ impl Coded {
     }
 }
 
+fn read_whole(mut from: impl Read, limit_bytes: usize) -> io::Result<Vec<u8>> {
+    let (mut plain, mut room) = (Vec::new(), HeldBytes::default());
+    let mut piece = [0; 16 << 10];
+    loop {
+        let count = from.read(&mut piece)?;
+        if count == 0 {
+            return Ok(plain);
+        }
+        if count > limit_bytes - plain.len() {
+            let message = format!("the unpacked body has more than max_resp_body_size: {limit_bytes} bytes");
+            return Err(io::Error::other(message));
+        }
+        room.grow(count)?;
+        plain.extend_from_slice(&piece[..count]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
 
     #[test]
-    fn what_was_packed_is_unpacked_up_to_the_limit() {
+    fn what_was_packed_is_unpacked_whole_or_not() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&[b'a'; 1000]).unwrap();
         let gzip = gzip.finish().unwrap();
@@ -52,7 +84,10 @@ mod tests {
             let coded = Coded::of(Some(field.as_bytes())).unwrap();
             assert_eq!(coded.decode(body.clone(), 2000).unwrap(), [b'a'; 1000], "{field}");
         }
-        assert_eq!(Coded::Gzip.decode(gzip, 10).unwrap(), [b'a'; 10]);
+        assert_eq!(Coded::Gzip.decode_start(gzip.clone(), 10).unwrap(), [b'a'; 10]);
+        assert!(Coded::Gzip.decode(gzip.clone(), 999).is_err() && Coded::Brotli.decode(brotli, 999).is_err());
+        assert!(Coded::Gzip.decode(gzip[..gzip.len() - 9].to_vec(), 2000).is_err(), "half of it");
+        assert_eq!(Coded::Gzip.decode(Vec::new(), 10).unwrap(), b"", "the answer to HEAD");
         assert!(Coded::Gzip.decode(b"plain".to_vec(), 10).is_err());
         assert_eq!((Coded::of(None), Coded::of(Some(b"deflate"))), (Some(Coded::Plain), None));
     }

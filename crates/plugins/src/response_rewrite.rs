@@ -18,6 +18,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
+//! - A body that `filters` can't hold whole (`max_resp_body_size`, or 128 MiB of all bodies on a worker), or can't unpack,
+//!   fails: with 502, and an entry in the error log. APISIX sends the beginning of it as if that were all.
 //! - `filters` unpack gzip and brotli; a body in another encoding is left as it is, with what its head says of it.
 //! - Names of `headers` must be valid in a header.
 //! - `options` of a filter: `i`, `s`, `m` and `x` count; how matching is done (`j`, `o`) is not a user's business.
@@ -189,12 +191,9 @@ impl ResponseRewrite {
                     return;
                 };
                 let (filters, limit_bytes) = (Arc::clone(&self.filters), self.limit_bytes);
-                let transform = move |body| match coded.decode(body, limit_bytes) {
-                    Ok(plain) => filters.iter().fold(plain, |body, filter| filter.apply(body)),
-                    Err(error) => {
-                        tracing::error!("response-rewrite: a compressed body can't be unpacked: {error}");
-                        Vec::new()
-                    }
+                let transform = move |body| {
+                    let plain = coded.decode(body, limit_bytes)?;
+                    Ok(filters.iter().fold(plain, |body, filter| filter.apply(body)))
                 };
                 exchange.extras().body_filters.push(Held::new(limit_bytes, transform));
             }
@@ -229,7 +228,7 @@ fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "max_resp_body_size": parts::body_limit("bytes of a body that filters hold; a longer one is cut off"),
+            "max_resp_body_size": parts::body_limit("bytes of a body, packed and unpacked, that filters hold; a longer one is answered with 502"),
             "headers": {
                 "description": "new headers for response",
                 "anyOf": [
@@ -333,6 +332,38 @@ mod tests {
             ),
         ] {
             assert_eq!(run(&config, 200), (status, lines.to_owned(), body.to_owned()), "{config}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_filters_can_not_see_whole_fails() {
+        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let gzip = |plain: &[u8]| {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut gzip, plain).unwrap();
+            gzip.finish().unwrap()
+        };
+        let filters = json!([{"regex": "a", "replace": "b", "scope": "global"}]);
+        let config = json!({"response-rewrite": {"max_resp_body_size": 100, "filters": filters}});
+        let chain = testkit::chain(&registry, &config).expect("valid");
+        for (encoding, body, expected) in [
+            ("", vec![b'a'; 100], Some(vec![b'b'; 100])),
+            ("", vec![b'a'; 101], None),
+            ("gzip", gzip(&[b'a'; 100]), Some(vec![b'b'; 100])),
+            ("gzip", gzip(&[b'a'; 101]), None),
+            ("gzip", b"plain".to_vec(), None),
+            ("gzip", Vec::new(), Some(Vec::new())),
+        ] {
+            let bench = Bench::new("GET /");
+            let mut exchange = bench.exchange();
+            exchange.status = 200;
+            let reply = plugin::Reply::text(200, "").with_header("Content-Encoding", encoding);
+            let made = UpstreamResponse { head: None, reply: Some(&reply) };
+            for step in &chain.response {
+                step.hook.response(&mut exchange, &made);
+            }
+            let filters = exchange.take_body_filters(&made).unwrap_or_default();
+            assert_eq!(filters.whole(&body).ok(), expected, "{encoding} {}", body.len());
         }
     }
 

@@ -214,7 +214,7 @@ impl<'e> Ends<'e, '_, '_> {
             Verdict::Pass => None,
             Verdict::Record(recorder) => Some(recorder),
             Verdict::Instead(kept) => {
-                return Ok(Box::pin(self.deliver_kept(filled, job, &kept)).await);
+                return Box::pin(self.deliver_kept(filled, job, &kept)).await;
             }
         };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);

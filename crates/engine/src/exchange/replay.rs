@@ -35,6 +35,10 @@ pub(super) async fn answer(
     let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
     match way.replay(message, exchange, route, kept, rest != Rest::Much).await {
         Ok(keep_alive) => respond::after_reply(body, keep_alive, rest),
+        Err(error) if error.side == Side::Upstream && exchange.timing.sent_bytes == 0 => {
+            exchange.forget_coding();
+            respond::fail(link, message, body, Some(route), exchange, error).await
+        }
         Err(error) => {
             tracing::info!(client = %link.client.addr, reason = error.reason, "a kept response was not sent whole");
             After::Closed
@@ -50,15 +54,19 @@ impl Ends<'_, '_, '_> {
         filled: usize,
         job: &mut Job<'_, '_, '_>,
         kept: &KeptResponse,
-    ) -> Delivery {
+    ) -> Result<Delivery, ProxyError> {
         let response = &*job.message.response;
         let upstream_reusable =
             response.keep_alive && response.body == BodyLength::None && response.length == filled;
         let Self { worker, config, timer, .. } = *self;
         let mut way = Way { worker, config, timer, client: &mut *self.client };
         match way.replay(job.message, job.exchange, job.route, kept, self.upload.sent.get()).await {
-            Ok(client_keeps) => Delivery { complete: true, client_keeps, upstream_reusable },
-            Err(error) => rewritten::cut_off(job.exchange, &error),
+            Ok(client_keeps) => Ok(Delivery { complete: true, client_keeps, upstream_reusable }),
+            Err(error) if error.side == Side::Upstream && job.exchange.timing.sent_bytes == 0 => {
+                job.exchange.forget_coding();
+                Err(error)
+            }
+            Err(error) => Ok(rewritten::cut_off(job.exchange, &error)),
         }
     }
 }
@@ -93,14 +101,15 @@ impl Way<'_, '_> {
         respond::run_hooks(self.worker, snapshot, Some(&route.chain), exchange, made);
         let may_keep = settled && respond::keeps_alive(self.worker, self.config, exchange);
         let head = Head { response, bytes: &kept.head, out, may_keep };
-        let sent = match exchange.take_body_filters(&made) {
+        match exchange.take_body_filters(&made) {
             None => {
                 let parts = asked.parts(exchange, &made, &body);
-                self.send(exchange, head, parts.as_deref().unwrap_or(slice::from_ref(&body))).await
+                let sent =
+                    self.send(exchange, head, parts.as_deref().unwrap_or(slice::from_ref(&body))).await;
+                sent.map_err(|error| ProxyError::io(Side::Client, &error))
             }
             Some(filters) => self.send_filtered(exchange, head, &body, filters).await,
-        };
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))
+        }
     }
 
     /// Sends a head and a body that is made of `segments`; whether the connection may carry another request.
@@ -133,16 +142,17 @@ impl Way<'_, '_> {
         mut head: Head<'_>,
         body: &Segment,
         mut filters: BodyFilters,
-    ) -> std::io::Result<bool> {
+    ) -> Result<bool, ProxyError> {
         let (mut at, mut made, mut trailers, mut chosen) = (0, Vec::new(), Vec::new(), None);
         head.out.clear();
         loop {
             let wanted = !exchange.is_bodiless();
             let last = !wanted || at == body.length() || !filters.want_more();
             if !last {
-                at += self.filter_piece(body, at, &mut filters, &mut made)?;
+                let passed = self.filter_piece(body, at, &mut filters, &mut made);
+                at += passed.map_err(|error| rewritten::refused(&error))?;
             } else if wanted {
-                filters.finish(&mut trailers, &mut made)?;
+                filters.finish(&mut trailers, &mut made).map_err(|error| rewritten::refused(&error))?;
             }
             if !last && made.len() < RELAY_BUFFER {
                 // Compressing takes a while: others have their turn between two pieces.
@@ -156,7 +166,8 @@ impl Way<'_, '_> {
             });
             let head_len = head.out.len() as u64;
             rewritten::frame(framing, last, &mut made, &mut trailers, head.out);
-            io::write_all(self.client, head.out, self.limit()).await?;
+            let sent = io::write_all(self.client, head.out, self.limit()).await;
+            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
             exchange.timing.sent_bytes += head.out.len() as u64;
             exchange.timing.sent_body_bytes += head.out.len() as u64 - head_len;
             head.out.clear();

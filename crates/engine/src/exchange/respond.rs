@@ -209,7 +209,7 @@ pub(super) async fn reply(
     let bodiless = has_no_body(exchange.status);
     let page = (reply.body.is_none() && !bodiless).then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
-    let filtered = exchange.take_body_filters(&made).and_then(|filters| filters.whole(content).ok());
+    let filtered = exchange.take_body_filters(&made).map(|filters| filtered(filters, content, exchange));
     let content = filtered.as_deref().unwrap_or(content);
     write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);
     let head_len = message.out.len();
@@ -224,6 +224,17 @@ pub(super) async fn reply(
         Ok(()) => after_reply(body, keep_alive, rest),
         Err(_) => After::Closed,
     }
+}
+
+/// What `filters` make of an answer of the gateway's own. One that a filter fails on is a mistake of the gateway's, and
+/// has no body: nobody gets unfiltered what the operator wants filtered.
+fn filtered(filters: plugin::BodyFilters, content: &[u8], exchange: &mut Exchange<'_>) -> Vec<u8> {
+    filters.whole(content).unwrap_or_else(|error| {
+        tracing::error!(status = exchange.status, %error, "a plugin can't go on with the body of an answer");
+        exchange.forget_coding();
+        exchange.status = 500;
+        Vec::new()
+    })
 }
 
 /// What is left of the request's body. The answer doesn't wait for it: it is read afterwards, as nginx does.

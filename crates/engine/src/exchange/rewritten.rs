@@ -239,7 +239,7 @@ pub(super) fn frame(
     }
 }
 
-fn refused(error: &std::io::Error) -> ProxyError {
+pub(super) fn refused(error: &std::io::Error) -> ProxyError {
     tracing::error!(%error, "a plugin can't go on with a response's body");
     ProxyError::new(Side::Upstream, ErrorKind::Protocol, "a response's body could not be changed")
 }

@@ -154,7 +154,7 @@ impl OnResponse for GrpcTranscode {
             exchange.status = status::to_http(&status);
             if let Some(details) = details {
                 let text = self.details.shown(&details, self.style);
-                exchange.extras().body_filters.push(Held::new(limit, move |_| text));
+                exchange.extras().body_filters.push(Held::new(limit, move |_| Ok(text)));
             }
             return;
         }
@@ -163,7 +163,7 @@ impl OnResponse for GrpcTranscode {
         exchange
             .extras()
             .body_filters
-            .push(Held::new(limit, move |body: Vec<u8>| json_of(&output, style, &body)));
+            .push(Held::new(limit, move |body: Vec<u8>| Ok(json_of(&output, style, &body))));
     }
 }
 

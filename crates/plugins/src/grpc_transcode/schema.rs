@@ -20,7 +20,7 @@ pub(super) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "max_resp_body_size": parts::body_limit("bytes of an answer that are held; a longer one is cut off"),
+            "max_resp_body_size": parts::body_limit("bytes of an answer that are held; a longer one is answered with 502"),
             "proto_id": parts::id(),
             "service": {"description": "the service's name with its package", "type": "string"},
             "method": {"description": "the method's name", "type": "string"},

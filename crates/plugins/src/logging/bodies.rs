@@ -127,7 +127,7 @@ impl SeenResponse {
     /// The body, unpacked where that can be done.
     pub(super) fn body(&self) -> Option<Vec<u8>> {
         let body = self.body.as_ref()?.borrow().clone();
-        let plain = self.coded.and_then(|coded| coded.decode(body.clone(), self.body_max).ok());
+        let plain = self.coded.and_then(|coded| coded.decode_start(body.clone(), self.body_max).ok());
         Some(plain.unwrap_or(body))
     }
 }

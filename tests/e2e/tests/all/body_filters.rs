@@ -92,3 +92,24 @@ fn statuses_without_a_body_end_with_the_head() {
         }
     }
 }
+
+#[test]
+fn a_body_that_a_filter_can_not_hold_whole_is_never_cut_off() {
+    let upstream = Upstream::answering(|request| {
+        let length: usize =
+            request.start.split(['/', ' ']).nth(2).and_then(|path| path.parse().ok()).unwrap();
+        let body = "a".repeat(length);
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+    });
+    let gateway = Gateway::start();
+    let filters = json!([{ "regex": "a", "replace": "b", "scope": "global" }]);
+    let plugins = json!({ "response-rewrite": { "max_resp_body_size": 1000, "filters": filters } });
+    gateway.route_with(&upstream.address(), &json!({}), &json!({ "plugins": plugins }));
+    let whole = gateway.get("/1000");
+    assert_eq!((whole.status(), whole.text()), (200, "b".repeat(1000)));
+    for length in [1001, 200_000] {
+        let refused = gateway.get(&format!("/{length}"));
+        assert_eq!(refused.status(), 502, "{length}");
+        assert!(!refused.text().contains("aa"));
+    }
+}
