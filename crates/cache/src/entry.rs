@@ -29,8 +29,12 @@ pub struct Entry {
     pub etag: Option<Vec<u8>>,
     /// `Last-Modified`.
     pub last_modified: Option<Vec<u8>>,
-    /// The fields that `Vary` names, with what the request said in each.
+    /// The fields that `Vary` names, with what the request said in each: a list without needless white space.
     pub vary: Vec<(String, Option<Vec<u8>>)>,
+    /// The zone's generation when the upstream was asked: what was changed later makes the entry invalid. Entries that an
+    /// earlier process left on disk are of the first one.
+    #[serde(skip)]
+    pub generation: u64,
 }
 
 /// A response's bytes. Cheap to clone.
@@ -63,6 +67,7 @@ impl Entry {
         bytes: &[u8],
         terms: &Terms,
         vary: Vec<(String, Option<Vec<u8>>)>,
+        generation: u64,
         now_ms: u64,
     ) -> Self {
         let field = |name: &[u8]| head.header(bytes, name).map(<[u8]>::to_vec);
@@ -76,14 +81,18 @@ impl Entry {
             must_revalidate: terms.must_revalidate,
             etag: field(b"etag"),
             last_modified: field(b"last-modified"),
-            vary,
+            vary: vary.into_iter().map(|(name, value)| (name, value.map(|value| normal(&value)))).collect(),
+            generation,
         }
     }
 
     /// Whether it may be given to a request that `field` gives the values of: of all fields of a name, as one list.
     #[must_use]
     pub fn answers<V: AsRef<[u8]>>(&self, field: impl Fn(&str) -> Option<V>) -> bool {
-        self.vary.iter().all(|(name, value)| field(name).as_ref().map(AsRef::as_ref) == value.as_deref())
+        self.vary.iter().all(|(name, value)| match (field(name), value) {
+            (Some(said), Some(value)) => members(said.as_ref()).eq(members(value)),
+            (said, value) => said.is_none() && value.is_none(),
+        })
     }
 
     /// How old it is, in whole seconds.
@@ -100,10 +109,11 @@ impl Entry {
         if age_ms >= self.lifetime_ms {
             let stale_ms = age_ms - self.lifetime_ms;
             let bears = |most: u64| stale_ms < most.saturating_mul(1000);
-            // Who says how old or how fresh it may be has not asked for a stale one.
-            return if stale_ms < self.while_revalidating_ms && !too_old && wanted.min_fresh.is_none() {
+            // Who says how old or how fresh it may be has not asked for a stale one that is neither (section 5.2.1).
+            let refused = too_old || wanted.min_fresh.is_some();
+            return if stale_ms < self.while_revalidating_ms && !refused {
                 Freshness::Usable
-            } else if !self.must_revalidate && wanted.max_stale.is_some_and(bears) {
+            } else if !self.must_revalidate && !refused && wanted.max_stale.is_some_and(bears) {
                 Freshness::Fresh
             } else {
                 Freshness::Expired
@@ -129,11 +139,36 @@ impl Entry {
         self.made_ms.saturating_add(self.lifetime_ms).saturating_add(grace)
     }
 
+    /// Whether a 304 with these validators speaks of this entry (RFC 9111 section 4.3.4): it names the same ones, or none.
+    #[must_use]
+    pub fn is_confirmed_by(&self, head: &ResponseHead, bytes: &[u8]) -> bool {
+        let opaque = |tag: &[u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
+        let field = |name: &[u8]| head.header(bytes, name);
+        match (field(b"etag"), &self.etag) {
+            (Some(new), Some(old)) => opaque(new) == opaque(old),
+            (Some(_), None) => false,
+            (None, _) => match (field(b"last-modified"), &self.last_modified) {
+                (Some(new), Some(old)) => new == old,
+                (Some(_), None) => self.etag.is_some(),
+                (None, _) => true,
+            },
+        }
+    }
+
     /// Whether the upstream can be asked if it has changed.
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
     }
+}
+
+/// The members of a list, as they are compared: white space around them says nothing (RFC 9111 section 4.1).
+fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+fn normal(value: &[u8]) -> Vec<u8> {
+    members(value).collect::<Vec<_>>().join(&b", "[..])
 }
 
 #[cfg(test)]
@@ -151,6 +186,7 @@ mod tests {
             etag: Some(b"\"a\"".to_vec()),
             last_modified: Some(b"Sun, 06 Nov 1994 08:49:37 GMT".to_vec()),
             vary: vec![("accept".to_owned(), Some(b"x".to_vec())), ("accept-language".to_owned(), None)],
+            generation: 0,
         }
     }
 
@@ -171,6 +207,9 @@ mod tests {
             (Directives { max_age: Some(0), ..any }, 12_000, Freshness::Expired),
             (Directives { max_age: Some(20), ..any }, 12_000, Freshness::Usable),
             (Directives { min_fresh: Some(1), ..any }, 12_000, Freshness::Expired),
+            (Directives { max_age: Some(5), max_stale: Some(100), ..any }, 12_000, Freshness::Expired),
+            (Directives { max_age: Some(16), max_stale: Some(100), ..any }, 15_500, Freshness::Fresh),
+            (Directives { min_fresh: Some(1), max_stale: Some(100), ..any }, 15_500, Freshness::Expired),
         ] {
             assert_eq!(entry().freshness(&wanted, 1_000_000 + age_ms), expected, "{wanted:?} {age_ms}");
         }
@@ -187,5 +226,36 @@ mod tests {
         assert!(entry().answers(field(b"x")));
         assert!(!entry().answers(field(b"y")));
         assert!(!entry().answers(|_| Some(b"x")), "a language, where there was none");
+        let many = Entry { vary: vec![("accept".to_owned(), Some(normal(b"a ,b;q=0.5,  c")))], ..entry() };
+        assert_eq!(many.vary[0].1.as_deref(), Some(&b"a, b;q=0.5, c"[..]));
+        for (accept, answered) in [
+            (&b"a,b;q=0.5,c"[..], true),
+            (b" a, b;q=0.5, c ", true),
+            (b"a, c, b;q=0.5", false),
+            (b"a", false),
+        ] {
+            assert_eq!(many.answers(|_| Some(accept)), answered);
+        }
+    }
+
+    #[test]
+    fn a_confirmation_speaks_of_the_entry_with_its_validators() {
+        let weak = Entry { etag: Some(b"W/\"a\"".to_vec()), last_modified: None, ..entry() };
+        let dated = Entry { etag: None, ..entry() };
+        for (entry, fields, confirmed) in [
+            (entry(), "", true),
+            (entry(), "ETag: \"a\"\r\n", true),
+            (entry(), "ETag: W/\"a\"\r\n", true),
+            (entry(), "ETag: \"b\"\r\n", false),
+            (weak, "ETag: \"a\"\r\n", true),
+            (dated.clone(), "ETag: \"a\"\r\n", false),
+            (dated.clone(), "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n", true),
+            (dated, "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\r\n", false),
+        ] {
+            let text = format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n");
+            let mut head = ResponseHead::default();
+            assert!(head.parse(text.as_bytes(), wire::Method::Get).unwrap());
+            assert_eq!(entry.is_confirmed_by(&head, text.as_bytes()), confirmed, "{fields}");
+        }
     }
 }

@@ -184,6 +184,7 @@ mod tests {
             etag: Some(vec![0xff]),
             last_modified: None,
             vary: vec![("accept".to_owned(), None)],
+            generation: 0,
         };
         let message = Message { head: b"HTTP/1.1 200 OK\r\n\r\n"[..].into(), body: vec![7; body].into() };
         (About { key: b"k\xff".to_vec(), entry }, message)

@@ -4,6 +4,7 @@
 //! A [`Zone`] keeps entries in memory or on disk, within a size, the least recently used going first; of requests that
 //! miss the same entry at the same time one asks the upstream, and the others wait for it ([`Fetch`]).
 
+mod changes;
 pub mod directives;
 mod disk;
 mod entry;
@@ -18,6 +19,6 @@ mod zones;
 pub use directives::Directives;
 pub use entry::{Entry, Freshness, Message, VARIANTS_MAX};
 pub use fetch::{Fetch, Landing};
-pub use terms::{Policy, Terms, varies_by};
+pub use terms::{Policy, Rules, Terms, varies_by};
 pub use zone::{Found, Zone};
 pub use zones::{DiskSpec, ZoneError, ZoneSpec, ZoneSpecs, Zones};

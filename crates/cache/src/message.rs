@@ -29,10 +29,13 @@ pub fn whole(mut head: Vec<u8>, body: Vec<u8>) -> Message {
 #[must_use]
 pub fn refreshed(message: &Message, old: &ResponseHead, new: &ResponseHead, new_bytes: &[u8]) -> Message {
     let bytes = &message.head;
-    let restated = |field: &Field| {
-        is_kept(new, new_bytes, field)
-            && !field.name.get(new_bytes).to_ascii_lowercase().starts_with(b"content-")
+    // Those that say what the kept body is stay (section 3.2).
+    let of_body = |name: &[u8]| {
+        [&b"content-type"[..], b"content-encoding", b"content-range"]
+            .iter()
+            .any(|own| own.eq_ignore_ascii_case(name))
     };
+    let restated = |field: &Field| is_kept(new, new_bytes, field) && !of_body(field.name.get(new_bytes));
     let is_old = |name: &[u8]| {
         let same = |field: &Field| restated(field) && field.name.get(new_bytes).eq_ignore_ascii_case(name);
         !new.fields.iter().any(same)
@@ -57,9 +60,13 @@ fn is_kept(head: &ResponseHead, bytes: &[u8], field: &Field) -> bool {
         names.any(|named| named.trim_ascii().eq_ignore_ascii_case(name))
     };
     let of_connection = field.known.is_hop_by_hop() || (head.nominates && nominated());
+    // Those of the way to the upstream (section 3.1).
+    let of_proxy = [&b"proxy-authenticate"[..], b"proxy-authentication-info", b"proxy-authorization"]
+        .iter()
+        .any(|own| own.eq_ignore_ascii_case(name));
     let said_anew = matches!(field.known, Known::ContentLength | Known::Date | Known::Server)
         || name.eq_ignore_ascii_case(b"age");
-    !of_connection && !said_anew
+    !of_connection && !of_proxy && !said_anew
 }
 
 fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
@@ -81,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_message_stands_by_itself_and_is_refreshed() {
-        let received = b"HTTP/1.0 200 Fine\r\nDate: x\r\nAge: 4\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nETag: \"1\"\r\n\
+        let received = b"HTTP/1.0 200 Fine\r\nDate: x\r\nAge: 4\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nProxy-Authenticate: Basic\r\nETag: \"1\"\r\n\
             Cache-Control: max-age=1\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\n";
         let message = whole(head_of(&parsed(received), received), b"body".to_vec());
         let text = String::from_utf8(message.head.to_vec()).unwrap();
@@ -89,12 +96,12 @@ mod tests {
             Content-Length: 4\r\n\r\n";
         assert_eq!(text, expected);
         let confirmed = b"HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=5\r\nContent-Type: c/d\r\n\
-            Content-Length: 7\r\nX-New: 1\r\n\r\n";
+            Content-Length: 7\r\nX-New: 1\r\nContent-Security-Policy: x\r\n\r\n";
         let old = parsed(&message.head);
         let fresh = refreshed(&message, &old, &parsed(confirmed), confirmed);
         let text = String::from_utf8(fresh.head.to_vec()).unwrap();
         let expected = "HTTP/1.1 200 Fine\r\nETag: \"1\"\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\
-            Cache-Control: max-age=5\r\nX-New: 1\r\n\r\n";
+            Cache-Control: max-age=5\r\nX-New: 1\r\nContent-Security-Policy: x\r\n\r\n";
         let body = fresh.body.piece(0, &mut []).unwrap();
         assert_eq!((text.as_str(), body), (expected, &b"body"[..]));
     }

@@ -1,9 +1,8 @@
 //! Whether a response may be kept, and for how long.
 
 use crate::Directives;
-use http_cache_semantics::{CacheOptions, CachePolicy};
 use std::time::{Duration, SystemTime};
-use wire::{RequestView, ResponseHead};
+use wire::ResponseHead;
 
 /// Where a response's lifetime comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +12,17 @@ pub enum Policy {
     /// What the response says (`s-maxage`, `max-age`, `Expires`, counted from its `Age`), else this; nothing is kept where
     /// that is zero.
     Stated(Duration),
+}
+
+/// What the operator and the request say about keeping a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Where lifetimes come from.
+    pub policy: Policy,
+    /// Whether responses that set cookies may be kept.
+    pub cookies: bool,
+    /// Whether the request showed credentials (`Authorization`) to the upstream, and others can have the same key.
+    pub personal: bool,
 }
 
 /// What a response may be kept for.
@@ -31,85 +41,83 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms of a response with this head to `request`; `None` where a cache that many share must not keep it.
-    /// `cookies` says whether responses that set some may be kept.
+    /// The terms of a response with this head, which came at `now`; `None` where a cache that many share must not keep
+    /// it (RFC 9111 section 3).
     #[must_use]
-    pub fn of(
-        request: RequestView<'_>,
-        (head, bytes): (&ResponseHead, &[u8]),
-        policy: Policy,
-        cookies: bool,
-        now: SystemTime,
-    ) -> Option<Self> {
-        let field = |name: &[u8]| head.header(bytes, name);
+    pub fn of((head, bytes): (&ResponseHead, &[u8]), rules: Rules, now: SystemTime) -> Option<Self> {
         let said = Directives::of(values(head, bytes, b"cache-control"));
-        let refused = said.no_store || said.private || said.no_cache;
         let every = values(head, bytes, b"vary")
             .any(|value| value.split(|b| *b == b',').any(|v| v.trim_ascii() == b"*"));
-        if refused || every || (!cookies && field(b"set-cookie").is_some()) {
+        let cookies = !rules.cookies && head.header(bytes, b"set-cookie").is_some();
+        if said.no_store || said.private || said.no_cache || every || cookies {
             return None;
         }
-        let (lifetime, age) = match policy {
-            Policy::Fixed(lifetime) => (lifetime, Duration::ZERO),
-            Policy::Stated(otherwise) => stated(request, head, bytes, cookies, otherwise, now)?,
+        // Section 3.5: what one client was shown for its credentials is not for others, unless the origin says so.
+        if rules.personal && !(said.public || said.must_revalidate || said.s_maxage.is_some()) {
+            return None;
+        }
+        // A part and a confirmation are no responses by themselves (sections 3.3 and 4.3.4).
+        if matches!(head.status, 100..200 | 206 | 304)
+            || (said.must_understand && !is_understood(head.status))
+        {
+            return None;
+        }
+        let age = age(head, bytes, now);
+        let lifetime = match rules.policy {
+            Policy::Fixed(lifetime) => lifetime + age,
+            Policy::Stated(otherwise) => stated(head, bytes, &said, now).unwrap_or(otherwise + age),
         };
+        let strict = said.must_revalidate || said.proxy_revalidate;
+        // Who says both `s-maxage` and how long a stale response may be used means both, though section 5.2.2.10 lets the
+        // first speak against the second.
         let grace = |seconds: Option<u64>| match seconds {
-            Some(seconds) if !said.must_revalidate => Duration::from_secs(seconds),
+            Some(seconds) if !strict => Duration::from_secs(seconds),
             _ => Duration::ZERO,
         };
-        (lifetime > Duration::ZERO).then_some(Self {
+        (lifetime > age).then_some(Self {
             lifetime,
             age,
             while_revalidating: grace(said.stale_while_revalidate),
             if_error: grace(said.stale_if_error),
-            must_revalidate: said.must_revalidate,
+            must_revalidate: strict || said.s_maxage.is_some(),
         })
     }
 }
 
-/// Lifetime and age by the response's own word, as RFC 9111 section 4.2 reads it.
-fn stated(
-    request: RequestView<'_>,
-    head: &ResponseHead,
-    bytes: &[u8],
-    cookies: bool,
-    otherwise: Duration,
-    now: SystemTime,
-) -> Option<(Duration, Duration)> {
-    let mut response = http::Response::builder().status(head.status);
-    for field in &head.fields {
-        let name = field.name.get(bytes);
-        if !(cookies && name.eq_ignore_ascii_case(b"set-cookie")) {
-            response = response.header(name, field.value.get(bytes));
-        }
+/// How long a response lives by its own word (RFC 9111 section 4.2.1); `None` where it says nothing of it. What is invalid
+/// says that it is stale.
+fn stated(head: &ResponseHead, bytes: &[u8], said: &Directives, now: SystemTime) -> Option<Duration> {
+    if said.invalid_age {
+        return Some(Duration::ZERO);
     }
-    // Only what the rules look at: the method, and whether the request was authenticated. As in nginx, what is kept for
-    // whom is the cache key's business, so that the latter does not count.
-    let request = http::Request::builder().method(request.head.method_token.get(request.bytes));
-    let (request, response) = (request.body(()).ok()?, response.body(()).ok()?);
-    let options = CacheOptions { shared: true, cache_heuristic: 0.0, ..CacheOptions::default() };
-    let policy = CachePolicy::new_options(&request, &response, now, options);
-    let said = ["cache-control", "expires"].iter().any(|name| response.headers().contains_key(*name));
-    let lifetime = policy.time_to_live(now);
-    let silent = !said || (lifetime.is_zero() && !states_lifetime(&response));
-    if silent {
-        Some((otherwise, Duration::ZERO))
-    } else {
-        Some((lifetime + policy.age(now), policy.age(now)))
+    if let Some(seconds) = said.s_maxage.or(said.max_age) {
+        return Some(Duration::from_secs(seconds));
     }
-    .filter(|(lifetime, age)| lifetime > age)
+    let expires = time(head.header(bytes, b"expires")?);
+    let date = head.header(bytes, b"date").and_then(time).unwrap_or(now);
+    Some(expires.and_then(|expires| expires.duration_since(date).ok()).unwrap_or_default())
 }
 
-/// Whether a response says at all how long it lives: `Cache-Control: public` says nothing of it.
-fn states_lifetime(response: &http::Response<()>) -> bool {
-    let controls = response.headers().get_all("cache-control");
-    let ages = |value: &http::HeaderValue| {
-        value.to_str().is_ok_and(|text| {
-            let text = text.to_ascii_lowercase();
-            text.contains("max-age") || text.contains("s-maxage")
-        })
-    };
-    response.headers().contains_key("expires") || controls.iter().any(ages)
+/// How old a response was when it came (RFC 9111 section 4.2.3): what caches before this one say, or how long ago its origin
+/// made it. The time that it took to come is the caller's: `now` is when it was asked for.
+fn age(head: &ResponseHead, bytes: &[u8], now: SystemTime) -> Duration {
+    let digits = |value: &&[u8]| !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let said = values(head, bytes, b"age").next().filter(digits).map(|value| {
+        let most = u64::from(u32::MAX);
+        value.iter().fold(0, |sum: u64, digit| (sum * 10 + u64::from(digit - b'0')).min(most))
+    });
+    let made = head.header(bytes, b"date").and_then(time);
+    let apparent = made.and_then(|made| now.duration_since(made).ok()).unwrap_or_default();
+    Duration::from_secs(said.unwrap_or_default().max(apparent.as_secs()))
+}
+
+fn time(value: &[u8]) -> Option<SystemTime> {
+    httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
+}
+
+/// Statuses whose meaning this cache acts upon, for `must-understand` (RFC 9111 section 5.2.2.3).
+fn is_understood(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 300..=303 | 307 | 308 | 404 | 405 | 410 | 414 | 500..=504)
 }
 
 /// The names in `Vary`, in lower case, sorted.
@@ -136,58 +144,132 @@ fn values<'v>(head: &'v ResponseHead, bytes: &'v [u8], name: &'v [u8]) -> impl I
 mod tests {
     use super::*;
     use std::time::UNIX_EPOCH;
-    use wire::{Method, RequestHead};
+    use wire::Method;
 
-    /// Lifetime, age and the two graces in seconds.
-    fn terms(policy: Policy, cookies: bool, fields: &str) -> Option<[u64; 4]> {
-        let request = b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: x\r\n\r\n";
-        let mut request_head = RequestHead::default();
-        assert!(request_head.parse(request).unwrap());
-        let text = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n");
+    /// 6 Nov 1994, 08:49:37.
+    const NOW: Duration = Duration::from_secs(784_111_777);
+    const FIXED: Policy = Policy::Fixed(Duration::from_secs(300));
+    const STATED: Policy = Policy::Stated(Duration::from_secs(10));
+    const STRICT: Policy = Policy::Stated(Duration::ZERO);
+
+    fn of(status: u16, rules: Rules, fields: &str) -> Option<Terms> {
+        let text = format!("HTTP/1.1 {status} Status\r\n{fields}Content-Length: 0\r\n\r\n");
         let mut head = ResponseHead::default();
         assert!(head.parse(text.as_bytes(), Method::Get).unwrap());
-        let view = RequestView { head: &request_head, bytes: request };
-        let now = UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let terms = Terms::of(view, (&head, text.as_bytes()), policy, cookies, now)?;
+        Terms::of((&head, text.as_bytes()), rules, UNIX_EPOCH + NOW)
+    }
+
+    /// Lifetime, age and the two graces in seconds.
+    fn terms(policy: Policy, fields: &str) -> Option<[u64; 4]> {
+        let terms = of(200, Rules { policy, cookies: false, personal: false }, fields)?;
         Some([terms.lifetime, terms.age, terms.while_revalidating, terms.if_error].map(|time| time.as_secs()))
     }
 
     #[test]
-    fn the_response_and_the_operator_decide() {
-        let (fixed, stated) =
-            (Policy::Fixed(Duration::from_secs(300)), Policy::Stated(Duration::from_secs(10)));
-        let strict = Policy::Stated(Duration::ZERO);
+    fn the_response_and_the_operator_decide_how_long_it_lives() {
         let dated = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         let expires = format!("{dated}Expires: Sun, 06 Nov 1994 08:51:37 GMT\r\n");
+        let late = "Date: Sun, 06 Nov 1994 08:49:07 GMT\r\n";
+        let old = format!("{late}Cache-Control: max-age=60\r\nAge: 20\r\n");
+        let past = format!("{late}Expires: Sun, 06 Nov 1994 08:50:37 GMT\r\n");
         for (policy, fields, expected) in [
-            (fixed, "", Some([300, 0, 0, 0])),
-            (fixed, "Cache-Control: max-age=5\r\n", Some([300, 0, 0, 0])),
-            (fixed, "Cache-Control: private\r\n", None),
-            (fixed, "Cache-Control: a\r\nCache-Control: no-store\r\n", None),
-            (fixed, "Set-Cookie: a=b\r\n", None),
-            (fixed, "Vary: a, *\r\n", None),
-            (stated, "", Some([10, 0, 0, 0])),
-            (stated, "Cache-Control: public\r\n", Some([10, 0, 0, 0])),
-            (strict, "", None),
-            (strict, "Cache-Control: public\r\n", None),
-            (stated, "Cache-Control: max-age=60\r\nAge: 20\r\n", Some([60, 20, 0, 0])),
-            (stated, "Cache-Control: max-age=20\r\nAge: 20\r\n", None),
-            (stated, "Cache-Control: max-age=60, s-maxage=7\r\n", Some([7, 0, 0, 0])),
-            (stated, "Cache-Control: max-age=0\r\n", None),
-            (stated, expires.as_str(), Some([120, 0, 0, 0])),
-            (stated, "Expires: 0\r\n", None),
+            (FIXED, "", Some([300, 0, 0, 0])),
+            (FIXED, "Cache-Control: max-age=5\r\n", Some([300, 0, 0, 0])),
+            (FIXED, "Age: 20\r\n", Some([320, 20, 0, 0])),
+            (STATED, "", Some([10, 0, 0, 0])),
+            (STATED, "Age: 20\r\n", Some([30, 20, 0, 0])),
+            (STATED, "Cache-Control: public\r\n", Some([10, 0, 0, 0])),
+            (STRICT, "", None),
+            (STRICT, "Cache-Control: public\r\n", None),
+            // Section 4.2.1: s-maxage, max-age, Expires, in this order; what is invalid is stale.
+            (STATED, "Cache-Control: max-age=60, s-maxage=7\r\n", Some([7, 0, 0, 0])),
+            (STATED, "Cache-Control: s-maxage=0, max-age=60\r\n", None),
+            (STATED, "Cache-Control: max-age=0\r\n", None),
+            (STATED, "Cache-Control: max-age=x\r\n", None),
+            (STATED, "Cache-Control: max-age=-1\r\n", None),
+            (STATED, "Cache-Control: max-age=7, max-age=9\r\n", Some([7, 0, 0, 0])),
+            (STATED, "Cache-Control: max-age=7\r\nExpires: 0\r\n", Some([7, 0, 0, 0])),
+            (STATED, expires.as_str(), Some([120, 0, 0, 0])),
+            (STATED, "Expires: Sun, 06 Nov 1994 08:49:47 GMT\r\n", Some([10, 0, 0, 0])),
+            (STATED, "Expires: 0\r\n", None),
+            // Section 4.2.3: the larger of Age and what Date says.
+            (STATED, "Cache-Control: max-age=60\r\nAge: 20\r\n", Some([60, 20, 0, 0])),
+            (STATED, "Cache-Control: max-age=20\r\nAge: 20\r\n", None),
+            (STATED, "Cache-Control: max-age=60\r\nAge: x\r\n", Some([60, 0, 0, 0])),
+            (STATED, "Cache-Control: max-age=60\r\nAge: 20\r\nAge: 40\r\n", Some([60, 20, 0, 0])),
+            (STATED, old.as_str(), Some([60, 30, 0, 0])),
+            (STATED, past.as_str(), Some([90, 30, 0, 0])),
+            // RFC 5861.
             (
-                stated,
+                STATED,
                 "Cache-Control: max-age=1, stale-while-revalidate=2, stale-if-error=3\r\n",
                 Some([1, 0, 2, 3]),
             ),
-            (fixed, "Cache-Control: must-revalidate, stale-if-error=3\r\n", Some([300, 0, 0, 0])),
+            (FIXED, "Cache-Control: must-revalidate, stale-if-error=3\r\n", Some([300, 0, 0, 0])),
+            (FIXED, "Cache-Control: proxy-revalidate, stale-if-error=3\r\n", Some([300, 0, 0, 0])),
+            (STATED, "Cache-Control: s-maxage=1, stale-if-error=3\r\n", Some([1, 0, 0, 3])),
         ] {
-            assert_eq!(terms(policy, false, fields), expected, "{policy:?} {fields}");
+            assert_eq!(terms(policy, fields), expected, "{policy:?} {fields}");
         }
-        assert_eq!(
-            terms(stated, true, "Set-Cookie: a=b\r\nCache-Control: max-age=4\r\n"),
-            Some([4, 0, 0, 0])
-        );
+        for (fields, strict) in [
+            ("max-age=1", false),
+            ("max-age=1, must-revalidate", true),
+            ("max-age=1, proxy-revalidate", true),
+            ("s-maxage=1", true),
+        ] {
+            let rules = Rules { policy: STATED, cookies: false, personal: false };
+            let terms = of(200, rules, &format!("Cache-Control: {fields}\r\n")).expect("kept");
+            assert_eq!(terms.must_revalidate, strict, "{fields}");
+        }
+    }
+
+    #[test]
+    fn what_a_shared_cache_must_not_keep_it_does_not() {
+        for (status, fields, kept) in [
+            (200, "", true),
+            (200, "Cache-Control: no-store\r\n", false),
+            (200, "Cache-Control: a\r\nCache-Control: no-store\r\n", false),
+            (200, "Cache-Control: private\r\n", false),
+            (200, "Cache-Control: private=\"x-a\"\r\n", false),
+            (200, "Cache-Control: no-cache\r\n", false),
+            (200, "Cache-Control: no-cache=\"set-cookie, x-a\"\r\n", false),
+            (200, "Cache-Control: x=\"a, no-store\"\r\n", true),
+            (200, "Set-Cookie: a=b\r\n", false),
+            (200, "Vary: *\r\n", false),
+            (200, "Vary: a, *\r\n", false),
+            (200, "Vary: a\r\nVary: *\r\n", false),
+            (200, "Vary: a\r\n", true),
+            (206, "Content-Range: bytes 0-0/1\r\n", false),
+            (304, "", false),
+            (404, "", true),
+            (299, "", true),
+            (299, "Cache-Control: must-understand\r\n", false),
+            (200, "Cache-Control: must-understand\r\n", true),
+            (200, "Cache-Control: must-understand, no-store\r\n", false),
+        ] {
+            let rules = Rules { policy: FIXED, cookies: false, personal: false };
+            assert_eq!(of(status, rules, fields).is_some(), kept, "{status} {fields}");
+        }
+        let cookies = Rules { policy: STATED, cookies: true, personal: false };
+        assert!(of(200, cookies, "Set-Cookie: a=b\r\nCache-Control: max-age=4\r\n").is_some());
+    }
+
+    #[test]
+    fn responses_to_authenticated_requests_are_kept_where_the_origin_allows_it() {
+        for (control, kept) in [
+            ("", false),
+            ("max-age=60", false),
+            ("proxy-revalidate", false),
+            ("x=\"a, public\"", false),
+            ("public", true),
+            ("must-revalidate", true),
+            ("s-maxage=60", true),
+            ("public, private", false),
+            ("public, no-store", false),
+        ] {
+            let rules = Rules { policy: FIXED, cookies: false, personal: true };
+            let fields = format!("Cache-Control: {control}\r\n");
+            assert_eq!(of(200, rules, &fields).is_some(), kept, "{control}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A place with a name and a size where entries are kept.
 
+use crate::changes::Changes;
 use crate::disk::{Disk, Proof};
 use crate::fetch::{Fetches, Signal, locked};
 use crate::index::Index;
@@ -20,6 +21,7 @@ const TAKE_OVER: Duration = Duration::from_secs(1);
 /// A zone. All workers share it: one lock, held for a look into a table; nothing is read, written or sent under it.
 pub struct Zone {
     index: Mutex<Index<Variants>>,
+    changes: Changes,
     fetches: Arc<Fetches>,
     disk: Option<Disk>,
 }
@@ -63,7 +65,7 @@ impl Zone {
             Some(disk) => (disk.bytes, Some(Disk::open(&disk.path, &disk.levels)?)),
         };
         let index = Mutex::new(Index::new(weight_max, count(spec.memory_bytes)));
-        let zone = Arc::new(Self { index, fetches: Arc::default(), disk });
+        let zone = Arc::new(Self { index, changes: Changes::new(), fetches: Arc::default(), disk });
         let (done, taken_over) = sync_channel(1);
         if zone.with_disk(move |zone, disk| {
             zone.take_over(disk);
@@ -76,14 +78,23 @@ impl Zone {
         Ok(zone)
     }
 
-    /// What there is for a request with this key whose fields `field` gives.
-    pub fn find<V: AsRef<[u8]>>(self: &Arc<Self>, key: &[u8], field: impl Fn(&str) -> Option<V>) -> Found {
+    /// What there is for a request for `uri` with this key whose fields `field` gives.
+    pub fn find<V: AsRef<[u8]>>(
+        self: &Arc<Self>,
+        key: &[u8],
+        uri: &[u8],
+        field: impl Fn(&str) -> Option<V>,
+    ) -> Found {
         let mut index = locked(&self.index);
         let variants = index.get(key);
         let kept = variants.and_then(|all| all.iter().find(|kept| kept.entry.answers(&field))).cloned();
         drop(index);
         match kept {
             None => Found::Nothing,
+            Some(Kept { entry, .. }) if self.changes.since(uri, entry.generation) => {
+                self.remove(key, &entry);
+                Found::Nothing
+            }
             Some(Kept { entry, place: Place::Memory(message), .. }) => Found::Ready(entry, message),
             Some(Kept { entry, place: Place::Disk(proof), .. }) => {
                 let reading = self.read(key, &entry, proof);
@@ -118,6 +129,23 @@ impl Zone {
         let found = gone.is_some();
         self.discard(gone.unwrap_or_default());
         found
+    }
+
+    /// The generation that an entry belongs to whose upstream is asked now.
+    pub fn generation(&self) -> u64 {
+        self.changes.generation()
+    }
+
+    /// What `uri` names has been changed: entries fetched for it so far, and those under way, answer nobody any longer
+    /// (RFC 9111 section 4.4), whatever their keys.
+    pub fn invalidate(&self, uri: &[u8]) {
+        self.changes.note(uri);
+    }
+
+    /// Forgets one entry that turned out to be of no use.
+    pub fn remove(self: &Arc<Self>, key: &[u8], entry: &Arc<Entry>) {
+        let gone = self.forget(key, entry);
+        self.discard(gone);
     }
 
     /// The right to fetch what `key` names, or what to wait for where somebody else does.
@@ -156,15 +184,16 @@ impl Zone {
     }
 
     /// Takes one entry out that turned out to be of no use.
-    fn forget(&self, key: &[u8], entry: &Arc<Entry>) {
+    fn forget(&self, key: &[u8], entry: &Arc<Entry>) -> Variants {
         let mut index = locked(&self.index);
-        if let Some(mut variants) = index.remove(key) {
-            variants.retain(|kept| !Arc::ptr_eq(&kept.entry, entry));
-            if !variants.is_empty() {
-                let weight = variants.iter().map(|kept| kept.weight).sum();
-                index.put(key, variants, weight);
-            }
+        let Some(variants) = index.remove(key) else { return Variants::new() };
+        let (gone, stays): (Variants, Variants) =
+            variants.into_iter().partition(|kept| Arc::ptr_eq(&kept.entry, entry));
+        if !stays.is_empty() {
+            let weight = stays.iter().map(|kept| kept.weight).sum();
+            index.put(key, stays, weight);
         }
+        gone
     }
 
     fn insert(self: &Arc<Self>, kept: Kept) {
@@ -250,6 +279,7 @@ mod tests {
             must_revalidate: false,
             etag: None,
             last_modified: None,
+            generation: 0,
             vary: vary.iter().map(own).collect(),
         }
     }
@@ -261,7 +291,7 @@ mod tests {
     /// The body that a request with these values gets, once what has to be read is read.
     fn body(zone: &Arc<Zone>, key: &[u8], accept: Option<&'static str>) -> Option<String> {
         let field = |name: &str| accept.filter(|_| name == "accept").map(str::as_bytes);
-        let message = match zone.find(key, field) {
+        let message = match zone.find(key, b"/", field) {
             Found::Nothing => return None,
             Found::Ready(_, message) => message,
             Found::Reading(_, mut reading) => loop {
@@ -303,6 +333,24 @@ mod tests {
         }
         assert_eq!((body(&zone, b"v", Some("0")), body(&zone, b"v", Some("1")).is_some()), (None, true));
         assert!(zone.purge(b"k") && !zone.purge(b"k"));
+    }
+
+    #[test]
+    fn a_changed_uri_is_fetched_again_whatever_the_key() {
+        let zone = memory(1 << 20);
+        let before = zone.generation();
+        for key in [b"a", b"b"] {
+            zone.keep(key, entry(&[]), message("old"), None);
+        }
+        zone.invalidate(b"/other");
+        assert_eq!(body(&zone, b"a", None).as_deref(), Some("old"));
+        zone.invalidate(b"/");
+        assert_eq!((body(&zone, b"a", None), body(&zone, b"b", None)), (None, None));
+        // Asked for before the change, and here only now.
+        zone.keep(b"a", Entry { generation: before, ..entry(&[]) }, message("late"), None);
+        assert_eq!(body(&zone, b"a", None), None);
+        zone.keep(b"a", Entry { generation: zone.generation(), ..entry(&[]) }, message("new"), None);
+        assert_eq!(body(&zone, b"a", None).as_deref(), Some("new"));
     }
 
     #[test]

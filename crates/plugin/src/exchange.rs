@@ -31,6 +31,8 @@ pub struct Exchange<'a> {
     pub consumers: &'a Consumers,
     /// The authenticated consumer; set by [`Exchange::attach`].
     pub consumer: Option<&'a ConsumerInfo>,
+    /// Whether that is the consumer of clients that showed no valid credential.
+    pub anonymous: bool,
     /// The chain that took over from the route's when the consumer's plugins were merged in.
     pub merged: Option<Rc<Chain>>,
     /// The upstream's part so far.
@@ -95,6 +97,7 @@ impl<'a> Exchange<'a> {
             matched_host: "",
             consumers,
             consumer: None,
+            anonymous: false,
             merged: None,
             upstream: UpstreamTrace::new(started),
             timing,
@@ -117,12 +120,14 @@ impl<'a> Exchange<'a> {
         let found = consumers.named(name);
         if let Some(consumer) = found {
             self.attach_consumer(consumer, None);
+            self.anonymous = true;
         }
         found.is_some()
     }
 
     fn attach_consumer(&mut self, consumer: &'a ConsumerInfo, credential_id: Option<&str>) {
         self.consumer = Some(consumer);
+        self.anonymous = false;
         let headers = &mut self.request.edit().headers;
         headers.set("X-Consumer-Username", &consumer.name);
         let custom_id = consumer.labels.get("custom_id").map(String::as_str);

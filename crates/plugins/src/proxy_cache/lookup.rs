@@ -20,36 +20,41 @@ pub(super) const STATUS: &str = "Apisix-Cache-Status";
 /// How long a request waits for another one that fetches what it needs: APISIX's `proxy_cache_lock_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Stands between a client and the rest of its key; in no name of one.
-const AFTER_IDENTITY: u8 = 1;
-
-/// Stands before the key of what POST gave.
-const POSTED: u8 = 2;
-
 impl Cache {
     /// Answers from the cache, or sees to it that what the upstream answers is kept.
     pub(super) fn serve(self: &Arc<Self>, exchange: &mut Exchange<'_>) -> Flow {
         let method = exchange.request.method();
         let is_post = method == b"POST";
         if method == b"PURGE" {
-            let found = [false, true].map(|posted| self.zone.purge(&self.key(exchange, posted)));
-            return if found.contains(&true) { Flow::reply(Reply::text(200, "")) } else { Flow::status(404) };
+            return if self.purge(exchange) { Flow::reply(Reply::text(200, "")) } else { Flow::status(404) };
         }
         let wanted = self.wanted(exchange);
-        let cacheable = self.methods.iter().any(|listed| listed.as_bytes() == method);
+        // A body of GET is part of no key: an upstream that reads it all the same would answer others by it.
+        let bare = is_post || exchange.request.view.head.facts.body == BodyLength::None;
+        let cacheable = bare && self.caches(method);
         let bypassed = says_yes(&self.bypass, exchange) || wanted.no_store || wanted.no_cache;
-        let key: Arc<[u8]> = self.key(exchange, is_post).into();
         if !cacheable || bypassed {
             let in_memory = self.strategy == Strategy::Memory;
-            let status = if !cacheable && in_memory { "MISS" } else { "BYPASS" };
+            let status = if !cacheable && in_memory && bare { "MISS" } else { "BYPASS" };
             exchange.reply_headers.set(STATUS, status);
+            if wanted.only_if_cached {
+                return Flow::status(504);
+            }
             // As in nginx: what was not looked for is kept all the same.
             if cacheable && !in_memory {
-                self.ask(exchange, Fetching::new(self, key, None, None));
+                let key = self.key(exchange, is_post, exchange.client.scheme()).into();
+                let fetching = Fetching::new(self, exchange, key, None, None);
+                self.ask(exchange, fetching);
             }
             return Flow::Next;
         }
+        let key = self.key(exchange, is_post, exchange.client.scheme()).into();
         self.look(exchange, key, wanted, true)
+    }
+
+    /// Whether the operator wants responses to this method kept.
+    pub(super) fn caches(&self, method: &[u8]) -> bool {
+        self.methods.iter().any(|listed| listed.as_bytes() == method)
     }
 
     /// What the request asks of a cache, where that counts.
@@ -60,21 +65,6 @@ impl Cache {
         }
     }
 
-    fn key(&self, exchange: &Exchange<'_>, posted: bool) -> Vec<u8> {
-        let mut key = if posted { vec![POSTED] } else { Vec::new() };
-        if let Some(remote_user) = &self.identity {
-            match exchange.consumer {
-                Some(consumer) => key.extend_from_slice(consumer.name.as_bytes()),
-                None => key.append(&mut HeaderOps::render(remote_user, exchange)),
-            }
-            key.push(AFTER_IDENTITY);
-        }
-        for part in &self.key {
-            key.append(&mut HeaderOps::render(part, exchange));
-        }
-        key
-    }
-
     /// Looks for the response. `may_wait` says whether the request may wait for one that fetches it, which it does once.
     fn look(
         self: &Arc<Self>,
@@ -83,7 +73,8 @@ impl Cache {
         wanted: Directives,
         may_wait: bool,
     ) -> Flow {
-        let found = self.zone.find(&key, |name| exchange.request.header_list(name.as_bytes()));
+        let uri = super::key::uri(exchange);
+        let found = self.zone.find(&key, &uri, |name| exchange.request.header_list(name.as_bytes()));
         match found {
             Found::Nothing => self.decide(exchange, key, wanted, None, may_wait),
             Found::Ready(entry, message) => {
@@ -125,6 +116,8 @@ impl Cache {
             }
             _ => {}
         }
+        // What can't be kept for others, as a rule, is not waited for.
+        let may_wait = may_wait && (self.names_client(exchange) || !shows_credentials(exchange));
         let fetch = match self.zone.fetch(&key) {
             Ok(fetch) => Some(fetch),
             Err(landing) if may_wait => return self.wait(exchange, key, wanted, landing),
@@ -138,7 +131,8 @@ impl Cache {
                 Some(_) => "EXPIRED",
             },
         );
-        self.ask(exchange, Fetching::new(self, key, found, fetch));
+        let fetching = Fetching::new(self, exchange, key, found, fetch);
+        self.ask(exchange, fetching);
         Flow::Next
     }
 
@@ -175,7 +169,8 @@ impl Cache {
         if exchange.request.view.head.facts.body == BodyLength::None
             && let Ok(fetch) = self.zone.fetch(&key)
         {
-            self.ask(exchange, Fetching::new(self, key, found, Some(fetch)));
+            let fetching = Fetching::new(self, exchange, key, found, Some(fetch));
+            self.ask(exchange, fetching);
         }
     }
 
@@ -207,6 +202,11 @@ impl Cache {
     pub(super) fn is_excluded(&self, exchange: &Exchange<'_>) -> bool {
         !self.statuses.contains(&exchange.status) || says_yes(&self.no_cache, exchange)
     }
+}
+
+/// Whether the upstream gets credentials, by which it may answer.
+pub(super) fn shows_credentials(exchange: &Exchange<'_>) -> bool {
+    exchange.request.header(b"authorization").is_some()
 }
 
 /// Says in the response that it comes from here.

@@ -25,14 +25,27 @@
 //!   has it already gets 304.
 //! - `stale-while-revalidate` and `stale-if-error` of a response are honoured, in zones of both kinds.
 //! - A request for a part (`Range`) is answered with that of a kept 200, and with the whole where it has to be fetched.
-//! - What POST gave is kept apart from what GET and HEAD gave, and HEAD is asked for as GET.
+//! - What POST gave is kept apart from what GET and HEAD gave, and HEAD is asked for as GET. A body of POST is part of the
+//!   key only where `cache_key` has a variable of it, as in APISIX; a GET or HEAD with a body passes by the cache.
+//! - A response to a request with `Authorization` is kept only if it says `public`, `must-revalidate` or `s-maxage` (RFC 9111
+//!   section 3.5), unless the key says whose it is: by a consumer whose credential the gateway has checked, or by
+//!   `$http_authorization`. APISIX keeps it under the name that basic authentication claims, or for everybody.
+//! - The key tells apart what the upstream can tell apart: the forms `/x%2fy` and `/x/y` of a path and `a.com` and `a.com:8080`
+//!   of a host, where `cache_key` has a variable of these, and `http` from `https`. Values that run together in APISIX's key
+//!   (`/a` and `b`, `/ab` and nothing) don't here.
+//! - A request that changes something (PUT, POST, DELETE and all methods but the safe ones) makes what is kept for its URI
+//!   invalid once the upstream has answered it without an error (RFC 9111 section 4.4).
+//! - 206 and 304 are never kept, whatever `cache_http_status` says.
+//! - As in APISIX, whoever reaches the route may send PURGE: let another plugin or `methods` of the route keep others out.
 //! - Plugins after this one in the access phase run for hits, too.
 
 mod keeper;
+mod key;
 mod lookup;
 mod schema;
 
 use cache::{Policy, Zone, ZoneError, Zones};
+use key::Names;
 use model::ConfigError;
 use model::var::Template;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, OnResponse, Plugin, PluginDef, UpstreamResponse};
@@ -86,6 +99,7 @@ struct Cache {
     clock: Arc<Clock>,
     strategy: Strategy,
     key: Vec<Template>,
+    names: Names,
     /// Who the client is, where the key is to say so and doesn't.
     identity: Option<Template>,
     bypass: Vec<Template>,
@@ -144,6 +158,7 @@ impl Cache {
             clock,
             strategy: config.cache_strategy,
             key: templates(&config.cache_key),
+            names: Names::of(&config.cache_key),
             identity: isolated.then(|| Template::parse("$remote_user")),
             bypass: templates(&config.cache_bypass),
             no_cache: templates(&config.no_cache),
@@ -174,7 +189,10 @@ impl OnAccess for ProxyCache {
 }
 
 impl OnResponse for ProxyCache {
-    fn response(&self, exchange: &mut Exchange<'_>, _: &UpstreamResponse<'_>) {
+    fn response(&self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) {
+        if let Some(cache) = &self.cache {
+            cache.note_change(exchange, response);
+        }
         if self.hide_cache_headers {
             ["Cache-Control", "Expires"].iter().for_each(|name| exchange.reply_headers.remove(name));
         }

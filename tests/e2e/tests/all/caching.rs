@@ -227,3 +227,43 @@ fn the_first_client_does_not_wait_for_the_whole() {
     }
     assert_eq!(upstream.connections(), 1);
 }
+
+#[test]
+fn what_was_answered_to_credentials_or_to_another_form_is_not_given_to_others() {
+    let upstream = Upstream::answering(|request| {
+        let line = request.start.split(' ').nth(1).unwrap_or_default();
+        answer("", &format!("{line} {}", request.field("authorization").unwrap_or("nobody")))
+    });
+    let gateway = gateway();
+    for settings in [in_memory(&json!({})), json!({ "cache_zone": "disk" })] {
+        route(&gateway, &upstream.address(), &settings, &json!({}));
+        let mut client = gateway.connect();
+        client.send("GET /x/y HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer victim\r\n\r\n");
+        assert_eq!(said(&client.response()), pair("MISS", "/x/y Bearer victim"));
+        client.send("GET /x%2fy HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(said(&client.response()), pair("MISS", "/x%2fy nobody"), "{settings}");
+        client.send("GET /x/y HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(said(&client.response()), pair("MISS", "/x/y nobody"), "{settings}");
+        eventually("it is kept", || {
+            client.send("GET /x/y HTTP/1.1\r\nHost: a\r\n\r\n");
+            (said(&client.response()) == pair("HIT", "/x/y nobody")).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_change_is_seen_at_once() {
+    let upstream = counting("");
+    let gateway = gateway();
+    for settings in [in_memory(&json!({})), json!({ "cache_zone": "disk" })] {
+        route(&gateway, &upstream.address(), &settings, &json!({}));
+        let mut client = gateway.connect();
+        let first = client.get("/changed").text();
+        eventually("it is kept", || (said(&client.get("/changed")) == pair("HIT", &first)).then_some(()));
+        client.send("PUT /changed HTTP/1.1\r\nHost: e2e\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(client.response().status(), 200);
+        let again = client.get("/changed");
+        assert_eq!(said(&again).0, "MISS", "{settings}");
+        assert_ne!(again.text(), first);
+    }
+}
