@@ -18,7 +18,7 @@ pub(crate) fn plugin_names(admin: &Admin, args: &Args) -> Answer {
     let Some(registry) = subsystem(admin, args) else {
         return Err(AdminResponse::text(400, "invalid subsystem passed"));
     };
-    let names: Vec<_> = registry.all().into_iter().map(|def| def.name).collect();
+    let names: Vec<_> = registry.all().iter().map(|def| def.name.to_string()).collect();
     Ok(AdminResponse::json(200, &json!(names)))
 }
 
@@ -82,16 +82,16 @@ fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {
     };
     if args.get("all") == Some("true") {
         let all = registry.all().into_iter();
-        let all: Map<_, _> = all.map(|def| (def.name.to_owned(), properties(registry, def))).collect();
+        let all: Map<_, _> = all.map(|def| (def.name.to_string(), properties(registry, &def))).collect();
         return Ok(AdminResponse::json(200, &Value::Object(all)));
     }
     let Some(def) = registry.get(name) else {
         return Err(AdminResponse::error(404, format!("plugin not found in subsystem {asked}")));
     };
     let schema = match args.get("schema_type") {
-        Some("consumer") => registry.consumer_schema(def.name),
-        Some("metadata") => registry.metadata_schema(def.name),
-        _ => registry.schema(def.name),
+        Some("consumer") => registry.consumer_schema(&def.name),
+        Some("metadata") => registry.metadata_schema(&def.name),
+        _ => registry.schema(&def.name),
     };
     match schema {
         Some(schema) => Ok(AdminResponse::json(200, schema)),
@@ -104,10 +104,10 @@ fn properties(registry: &Registry, def: &PluginDef) -> Value {
     let mut shown = json!({
         "version": 0.1,
         "priority": def.priority,
-        "schema": registry.schema(def.name),
-        "metadata_schema": registry.metadata_schema(def.name),
+        "schema": registry.schema(&def.name),
+        "metadata_schema": registry.metadata_schema(&def.name),
     });
-    if let Some(schema) = registry.consumer_schema(def.name) {
+    if let Some(schema) = registry.consumer_schema(&def.name) {
         shown["consumer_schema"] = schema.clone();
         shown["type"] = json!("auth");
     }

@@ -275,22 +275,19 @@ pub fn router_mode(settings: &Settings) -> Mode {
 #[derive(Debug, Default)]
 pub struct Plugins {
     /// Built in and named; all that are built in where none is named.
-    pub used: Vec<&'static PluginDef>,
+    pub used: Vec<PluginDef>,
     /// Built in and not named.
-    pub disabled: Vec<&'static str>,
+    pub disabled: Vec<Arc<str>>,
     /// Named and not built in.
     pub missing: Vec<String>,
 }
 
 /// Those of `all` that the configuration names.
-pub fn plugins(all: &[&'static PluginDef], named: Option<&Vec<String>>) -> Plugins {
-    let Some(named) = named else { return Plugins { used: all.to_vec(), ..Plugins::default() } };
+pub fn plugins(all: Vec<PluginDef>, named: Option<&Vec<String>>) -> Plugins {
+    let Some(named) = named else { return Plugins { used: all, ..Plugins::default() } };
+    let missing = named.iter().filter(|name| !all.iter().any(|def| *def.name == ***name));
+    let missing = missing.cloned().collect();
     let (used, others): (Vec<_>, Vec<_>) =
-        all.iter().copied().partition(|def| named.iter().any(|name| name == def.name));
-    let missing = named.iter().filter(|name| !all.iter().any(|def| def.name == name.as_str()));
-    Plugins {
-        used,
-        disabled: others.iter().map(|def| def.name).collect(),
-        missing: missing.cloned().collect(),
-    }
+        all.into_iter().partition(|def| named.iter().any(|name| **name == *def.name));
+    Plugins { used, disabled: others.into_iter().map(|def| def.name).collect(), missing }
 }

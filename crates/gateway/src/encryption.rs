@@ -38,7 +38,7 @@ pub fn sealing(settings: &Settings, data_dir: &Path) -> anyhow::Result<Arc<Seali
              own before it"
         );
     }
-    let fields = plugins::ALL.iter().map(|def| (def.name, def.encrypt_fields));
+    let fields = plugins::all().into_iter().map(|def| (def.name, def.encrypt_fields));
     Ok(Arc::new(Sealing::new(keyring, encryption.fields, fields)))
 }
 
@@ -48,7 +48,7 @@ pub fn secrets(settings: &Settings, sealing: &Arc<Sealing>) -> Arc<Secrets> {
         value: settings.data_encryption.secret_ttl,
         failure: settings.data_encryption.secret_failure_ttl,
     };
-    let auth = plugins::ALL.iter().filter(|def| def.is_auth()).map(|def| def.name).collect();
+    let auth = plugins::all().into_iter().filter(|def| def.is_auth()).map(|def| def.name).collect();
     Arc::new(Secrets::new(Arc::clone(sealing), References::new(lifetimes), auth))
 }
 

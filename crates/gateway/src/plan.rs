@@ -142,12 +142,12 @@ pub fn registry(settings: &Settings, data_dir: &Path) -> anyhow::Result<Registry
         if !plugins.missing.is_empty() {
             tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));
         }
-        let registry = Registry::new(&plugins.used, settings.plugin_attr.clone())?;
+        let registry = Registry::new(plugins.used, settings.plugin_attr.clone())?;
         let registry = registry.with_files(assemble::files(settings, data_dir));
         anyhow::Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))
     };
-    let streams = make(plugins::STREAM, settings.stream_plugins.as_ref())?;
-    let registry = make(plugins::ALL, settings.plugins.as_ref())?.with_streams(streams);
+    let streams = make(plugins::stream(), settings.stream_plugins.as_ref())?;
+    let registry = make(plugins::all(), settings.plugins.as_ref())?.with_streams(streams);
     registry.shared.insert(Arc::new(Delivery::below(data_dir)));
     Ok(registry)
 }

@@ -29,7 +29,7 @@ pub trait Authenticator: Plugin {
 #[derive(Clone)]
 pub struct CompiledCredential {
     /// The plugin that compiled it and can read it.
-    pub(crate) authenticator: TypeId,
+    pub(crate) authenticator: AuthenticatorId,
     /// How requests name it.
     pub(crate) key: Arc<[u8]>,
     /// The plugin's `Credential`.
@@ -37,6 +37,17 @@ pub struct CompiledCredential {
 }
 
 impl CompiledCredential {
+    /// A credential of the plugin called `authenticator`, which came at run time: found by
+    /// [`crate::Consumers::find_named`].
+    #[must_use]
+    pub fn new(
+        authenticator: impl Into<Arc<str>>,
+        key: impl Into<Arc<[u8]>>,
+        data: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self { authenticator: AuthenticatorId::Name(authenticator.into()), key: key.into(), data }
+    }
+
     /// How requests name it: an API key, a user's name. A secret.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -51,16 +62,29 @@ impl std::fmt::Debug for CompiledCredential {
     }
 }
 
-/// An auth plugin's consumer side as its definition keeps it, the types forgotten.
-#[derive(Clone, Copy)]
-pub(crate) struct ConsumerSide {
-    pub(crate) schema: fn() -> Value,
-    pub(crate) compile: fn(Value) -> Result<CompiledCredential, Vec<ConfigError>>,
+/// The consumers' side of an auth plugin's definition.
+pub struct ConsumerSide {
+    /// The JSON Schema of what consumers and credentials hold for the plugin.
+    pub schema: Value,
+    /// Turns what the schema accepts, defaults filled in, into a credential.
+    pub compile: Box<CompileCredential>,
+}
+
+/// Turns what a consumer holds for an auth plugin into a credential, or names every mistake.
+pub type CompileCredential = dyn Fn(Value) -> Result<CompiledCredential, Vec<ConfigError>> + Send + Sync;
+
+/// Which plugin made a credential and can read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AuthenticatorId {
+    /// The one of this type.
+    Type(TypeId),
+    /// The one of this name, which came at run time.
+    Name(Arc<str>),
 }
 
 impl ConsumerSide {
-    pub(crate) const fn of<T: Authenticator>() -> Self {
-        Self { schema: T::credential_schema, compile: compile::<T> }
+    pub(crate) fn of<T: Authenticator>() -> Self {
+        Self { schema: T::credential_schema(), compile: Box::new(compile::<T>) }
     }
 }
 
@@ -68,5 +92,6 @@ fn compile<T: Authenticator>(config: Value) -> Result<CompiledCredential, Vec<Co
     let config =
         serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
     let (key, credential) = T::credential(config)?;
-    Ok(CompiledCredential { authenticator: TypeId::of::<T>(), key: key.into(), data: Arc::new(credential) })
+    let authenticator = AuthenticatorId::Type(TypeId::of::<T>());
+    Ok(CompiledCredential { authenticator, key: key.into(), data: Arc::new(credential) })
 }

@@ -1,71 +1,33 @@
 //! The plugins of one route (or of the global rules), sorted and split by phase.
 
-use crate::{Meta, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, PluginDef};
+use crate::{
+    Hooks, Meta, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, PluginDef,
+};
 use model::var::BodyNeed;
 use router::Expr;
-use std::any::Any;
 use std::sync::Arc;
 
 /// One plugin with one configuration, its hooks bound.
 #[derive(Clone)]
 pub struct CompiledPlugin {
     /// Which plugin.
-    pub def: &'static PluginDef,
+    pub def: Arc<PluginDef>,
     /// Its `_meta`, where that says anything.
     pub meta: Option<Arc<Meta>>,
-    /// What its own conditions ask about the request's body.
-    body_need: BodyNeed,
-    rewrite: Option<Arc<dyn OnRewrite>>,
-    access: Option<Arc<dyn OnAccess>>,
-    before_proxy: Option<Arc<dyn OnBeforeProxy>>,
-    response: Option<Arc<dyn OnResponse>>,
-    log: Option<Arc<dyn OnLog>>,
-    preread: Option<Arc<dyn OnPreread>>,
-    stream_log: Option<Arc<dyn OnStreamLog>>,
+    hooks: Hooks,
 }
 
 impl CompiledPlugin {
-    /// Binds the hooks that `def` declares to `plugin`, which `def` compiled.
-    pub(crate) fn bind(
-        def: &'static PluginDef,
-        plugin: &Arc<dyn Any + Send + Sync>,
-        body_need: BodyNeed,
-    ) -> Self {
-        Self {
-            def,
-            meta: None,
-            body_need,
-            rewrite: def.rewrite.map(|hook| hook(plugin)),
-            access: def.access.map(|hook| hook(plugin)),
-            before_proxy: def.before_proxy.map(|hook| hook(plugin)),
-            response: def.response.map(|hook| hook(plugin)),
-            log: def.log.map(|hook| hook(plugin)),
-            preread: def.preread.map(|hook| hook(plugin)),
-            stream_log: def.stream_log.map(|hook| hook(plugin)),
-        }
-    }
-
-    /// A plugin without a hook: it stands in its place, and never runs.
-    pub(crate) fn idle(def: &'static PluginDef) -> Self {
-        Self {
-            def,
-            meta: None,
-            body_need: BodyNeed::default(),
-            rewrite: None,
-            access: None,
-            before_proxy: None,
-            response: None,
-            log: None,
-            preread: None,
-            stream_log: None,
-        }
+    /// `hooks` that `def` compiled. Without any it stands in its place, and never runs.
+    pub(crate) fn new(def: Arc<PluginDef>, meta: Option<Arc<Meta>>, hooks: Hooks) -> Self {
+        Self { def, meta, hooks }
     }
 
     /// What its conditions and its `_meta.filter` ask about the request's body.
     #[must_use]
     pub fn body_need(&self) -> BodyNeed {
         let filter = self.meta.as_ref().and_then(|meta| meta.filter.as_ref());
-        self.body_need.or(filter.map(Expr::body_need).unwrap_or_default())
+        self.hooks.body_need.or(filter.map(Expr::body_need).unwrap_or_default())
     }
 
     fn priority(&self) -> i32 {
@@ -84,7 +46,7 @@ pub struct Step<H: ?Sized> {
     /// The hook.
     pub hook: Arc<H>,
     /// Which plugin it belongs to.
-    pub def: &'static PluginDef,
+    pub def: Arc<PluginDef>,
     /// Its `_meta`, where that says anything.
     pub meta: Option<Arc<Meta>>,
 }
@@ -118,15 +80,15 @@ impl Chain {
     #[must_use]
     pub fn new(mut plugins: Vec<CompiledPlugin>) -> Self {
         plugins.retain(|plugin| !plugin.meta.as_ref().is_some_and(|meta| meta.disable));
-        plugins.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.def.name.cmp(b.def.name)));
+        plugins.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.def.name.cmp(&b.def.name)));
         Self {
-            rewrite: steps(&plugins, |plugin| plugin.rewrite.as_ref()),
-            access: steps(&plugins, |plugin| plugin.access.as_ref()),
-            before_proxy: steps(&plugins, |plugin| plugin.before_proxy.as_ref()),
-            response: steps(&plugins, |plugin| plugin.response.as_ref()),
-            log: steps(&plugins, |plugin| plugin.log.as_ref()),
-            preread: steps(&plugins, |plugin| plugin.preread.as_ref()),
-            stream_log: steps(&plugins, |plugin| plugin.stream_log.as_ref()),
+            rewrite: steps(&plugins, |hooks| hooks.rewrite.as_ref()),
+            access: steps(&plugins, |hooks| hooks.access.as_ref()),
+            before_proxy: steps(&plugins, |hooks| hooks.before_proxy.as_ref()),
+            response: steps(&plugins, |hooks| hooks.response.as_ref()),
+            log: steps(&plugins, |hooks| hooks.log.as_ref()),
+            preread: steps(&plugins, |hooks| hooks.preread.as_ref()),
+            stream_log: steps(&plugins, |hooks| hooks.stream_log.as_ref()),
             body_need: body_need(&plugins),
             plugins: plugins.into(),
         }
@@ -144,7 +106,7 @@ impl Chain {
             }
         }
         let mut merged = Self::new(plugins);
-        let late = |step: &Step<dyn OnRewrite>| !self.has(step.def) && !step.def.is_auth();
+        let late = |step: &Step<dyn OnRewrite>| !self.has(&step.def) && !step.def.is_auth();
         merged.rewrite = Vec::from(merged.rewrite).into_iter().filter(late).collect();
         merged
     }
@@ -163,7 +125,7 @@ impl Chain {
 
     /// Whether the chain has a plugin of this definition.
     #[must_use]
-    pub fn has(&self, def: &'static PluginDef) -> bool {
+    pub fn has(&self, def: &PluginDef) -> bool {
         self.plugins.iter().any(|plugin| plugin.def.name == def.name)
     }
 
@@ -176,7 +138,7 @@ impl Chain {
 
 impl std::fmt::Debug for Chain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.plugins.iter().map(|plugin| plugin.def.name)).finish()
+        f.debug_list().entries(self.plugins.iter().map(|plugin| &plugin.def.name)).finish()
     }
 }
 
@@ -185,16 +147,13 @@ pub(crate) fn body_need(plugins: &[CompiledPlugin]) -> BodyNeed {
     plugins.iter().map(CompiledPlugin::body_need).collect()
 }
 
-fn steps<H: ?Sized>(
-    plugins: &[CompiledPlugin],
-    hook: impl Fn(&CompiledPlugin) -> Option<&Arc<H>>,
-) -> Box<[Step<H>]> {
+fn steps<H: ?Sized>(plugins: &[CompiledPlugin], hook: impl Fn(&Hooks) -> Option<&Arc<H>>) -> Box<[Step<H>]> {
     plugins
         .iter()
         .filter_map(|plugin| {
-            hook(plugin).map(|hook| Step {
+            hook(&plugin.hooks).map(|hook| Step {
                 hook: Arc::clone(hook),
-                def: plugin.def,
+                def: Arc::clone(&plugin.def),
                 meta: plugin.meta.clone(),
             })
         })

@@ -1,10 +1,10 @@
 //! Consumers: who may be behind a request, found by the credential that it shows.
 
-use crate::auth::CompiledCredential;
+use crate::auth::{AuthenticatorId, CompiledCredential};
 use crate::chain::body_need;
 use crate::{Authenticator, CompiledPlugin};
 use model::var::BodyNeed;
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::PersistentMap;
@@ -51,7 +51,7 @@ pub struct Consumers {
     by_name: PersistentMap<Arc<str>, Arc<ConsumerInfo>>,
     groups: PersistentMap<Arc<str>, Arc<ConsumerGroup>>,
     /// By auth plugin: few enough to look through.
-    indexes: Vec<(TypeId, Index)>,
+    indexes: Vec<(AuthenticatorId, Index)>,
     body_need: BodyNeed,
 }
 
@@ -76,14 +76,29 @@ impl Consumers {
     /// Whose the credential of plugin `T` with this key is, and what it says.
     #[must_use]
     pub fn find<T: Authenticator>(&self, key: &[u8]) -> Option<(&Identity, &T::Credential)> {
-        let identity = self.index(TypeId::of::<T>())?.get(key)?.last()?;
+        let identity = self.index(&AuthenticatorId::Type(TypeId::of::<T>()))?.get(key)?.last()?;
         Some((identity, identity.credential.data.downcast_ref()?))
+    }
+
+    /// Whose the credential of the plugin called `authenticator`, which came at run time, with this key is, and what it
+    /// says.
+    #[must_use]
+    pub fn find_named(
+        &self,
+        authenticator: &str,
+        key: &[u8],
+    ) -> Option<(&Identity, &(dyn Any + Send + Sync))> {
+        let named =
+            |of: &AuthenticatorId| matches!(of, AuthenticatorId::Name(name) if **name == *authenticator);
+        let (_, index) = self.indexes.iter().find(|(of, _)| named(of))?;
+        let identity = index.get(key)?.last()?;
+        Some((identity, &*identity.credential.data))
     }
 
     /// Whether anybody has a credential of plugin `T`.
     #[must_use]
     pub fn any<T: Authenticator>(&self) -> bool {
-        self.index(TypeId::of::<T>()).is_some_and(|index| !index.is_empty())
+        self.index(&AuthenticatorId::Type(TypeId::of::<T>())).is_some_and(|index| !index.is_empty())
     }
 
     /// The consumer called `name`.
@@ -142,10 +157,10 @@ impl Consumers {
 
     /// Makes `identity` findable.
     pub fn add(&mut self, identity: Identity) {
-        let authenticator = identity.credential.authenticator;
+        let authenticator = identity.credential.authenticator.clone();
         let key = Arc::clone(&identity.credential.key);
-        if self.index(authenticator).is_none() {
-            self.indexes.push((authenticator, Index::default()));
+        if self.index(&authenticator).is_none() {
+            self.indexes.push((authenticator.clone(), Index::default()));
         }
         let Some((_, index)) = self.indexes.iter_mut().find(|(of, _)| *of == authenticator) else { return };
         let others = index.get(&*key).map(|found| found.to_vec()).unwrap_or_default();
@@ -170,7 +185,7 @@ impl Consumers {
         }
     }
 
-    fn index(&self, authenticator: TypeId) -> Option<&Index> {
-        self.indexes.iter().find(|(of, _)| *of == authenticator).map(|(_, index)| index)
+    fn index(&self, authenticator: &AuthenticatorId) -> Option<&Index> {
+        self.indexes.iter().find(|(of, _)| of == authenticator).map(|(_, index)| index)
     }
 }

@@ -1,17 +1,16 @@
 //! What a plugin says about itself: name, priority, schema, and the phases it listens to.
 
-use crate::auth::ConsumerSide;
-use crate::chain::CompiledPlugin;
 use crate::registry::CompileContext;
 use crate::{
-    Authenticator, MakeApis, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog,
+    ApiContext, Authenticator, ConsumerSide, Hooks, MakeApis, OnAccess, OnBeforeProxy, OnLog, OnPreread,
+    OnResponse, OnRewrite, OnStreamLog, PublicApi,
 };
 use model::ConfigError;
 use model::var::BodyNeed;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::marker::PhantomData;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A plugin in its compiled form: nothing left to parse per request.
@@ -53,8 +52,24 @@ pub fn schema_of<C: JsonSchema>() -> Value {
     schema
 }
 
-type Compile = fn(&'static PluginDef, Value, &CompileContext<'_>) -> Result<CompiledPlugin, Vec<ConfigError>>;
-type Hook<H> = Option<fn(&Arc<dyn std::any::Any + Send + Sync>) -> Arc<H>>;
+/// What turns a plugin's configurations into hooks. [`PluginDef::new`] makes one of a [`Plugin`]; a host of plugins that
+/// come at run time brings its own, with the data that it needs.
+pub trait Compile: Send + Sync {
+    /// Compiles a configuration that the schema accepts, with defaults filled in and without `_meta`.
+    ///
+    /// # Errors
+    /// Every mistake that the schema can't see, each with its path in the configuration.
+    fn compile(&self, config: Value, cx: &CompileContext<'_>) -> Result<Hooks, Vec<ConfigError>>;
+}
+
+impl<F> Compile for F
+where
+    F: Fn(Value, &CompileContext<'_>) -> Result<Hooks, Vec<ConfigError>> + Send + Sync,
+{
+    fn compile(&self, config: Value, cx: &CompileContext<'_>) -> Result<Hooks, Vec<ConfigError>> {
+        self(config, cx)
+    }
+}
 
 /// One of a plugin's own endpoints in the control API: `GET /v1/plugin/{plugin}/{path}`.
 #[derive(Debug)]
@@ -74,71 +89,76 @@ pub enum ControlAnswer {
     Json(Value),
 }
 
-/// A plugin's entry in the registry. Made in a constant: `PluginDef::new::<T>(name, priority).on_access().build()`.
+/// A plugin's definition, which the registry holds: `PluginDef::new::<T>(name, priority).on_access().build()` for a plugin
+/// of this binary, [`PluginDef::of`] for one that comes at run time.
 pub struct PluginDef {
     /// The name in configurations, APISIX's.
-    pub name: &'static str,
+    pub name: Arc<str>,
     /// Within a phase the higher goes first; APISIX's number.
     pub priority: i32,
+    /// Names the code behind the name: what one definition compiled stays in use under another of the same version. 0 for
+    /// plugins of this binary; the hash of its source for one that comes at run time.
+    pub version: u64,
     /// Where it stands both in a global rule and on the route, the route's alone runs (APISIX's `run_policy`).
     pub prefer_route: bool,
     /// The fields that the store holds encrypted, in configurations, consumers' credentials and metadata alike. APISIX's
     /// `encrypt_fields`: names, dotted for fields of fields; what a path crosses or ends in may be a list or a map, of
     /// which every member is meant.
-    pub encrypt_fields: &'static [&'static str],
+    pub encrypt_fields: Vec<Cow<'static, str>>,
     /// The field of its configuration that is the id of a `protos` resource.
-    pub proto_field: Option<&'static str>,
+    pub proto_field: Option<Cow<'static, str>>,
     /// What it answers in the control API.
-    pub control_apis: &'static [ControlApi],
+    pub control_apis: Vec<ControlApi>,
     /// It serves the endpoints of other plugins: what it is compiled to depends on all of them.
-    pub(crate) serves_apis: bool,
-    pub(crate) public_apis: Option<MakeApis>,
-    pub(crate) schema: fn() -> Value,
-    pub(crate) metadata_schema: fn() -> Option<Value>,
-    pub(crate) compile: Compile,
-    pub(crate) consumer: Option<ConsumerSide>,
-    pub(crate) rewrite: Hook<dyn OnRewrite>,
-    pub(crate) access: Hook<dyn OnAccess>,
-    pub(crate) before_proxy: Hook<dyn OnBeforeProxy>,
-    pub(crate) response: Hook<dyn OnResponse>,
-    pub(crate) log: Hook<dyn OnLog>,
-    pub(crate) preread: Hook<dyn OnPreread>,
-    pub(crate) stream_log: Hook<dyn OnStreamLog>,
+    pub serves_apis: bool,
+    /// Makes its endpoints for clients.
+    pub public_apis: Option<MakeApis>,
+    /// The JSON Schema of its configuration, without `_meta`.
+    pub schema: Value,
+    /// The JSON Schema of its metadata; `None` accepts any object.
+    pub metadata_schema: Option<Value>,
+    /// The consumers' side of an auth plugin.
+    pub consumer: Option<ConsumerSide>,
+    /// What compiles its configurations.
+    pub compile: Arc<dyn Compile>,
 }
 
 impl PluginDef {
-    /// Starts the entry of plugin `T`.
+    /// Starts the definition of plugin `T`.
     #[must_use]
     #[expect(clippy::new_ret_no_self, reason = "the builder ends in a PluginDef")]
-    pub const fn new<T: Plugin>(name: &'static str, priority: i32) -> PluginDefBuilder<T> {
-        PluginDefBuilder {
-            def: Self {
-                name,
-                priority,
-                prefer_route: false,
-                encrypt_fields: &[],
-                proto_field: None,
-                control_apis: &[],
-                serves_apis: false,
-                public_apis: None,
-                schema: T::schema,
-                metadata_schema: T::metadata_schema,
-                compile: compile::<T>,
-                consumer: None,
-                rewrite: None,
-                access: None,
-                before_proxy: None,
-                response: None,
-                log: None,
-                preread: None,
-                stream_log: None,
-            },
-            plugin: PhantomData,
+    pub fn new<T: Plugin>(name: &'static str, priority: i32) -> PluginDefBuilder<T> {
+        let mut def = Self::of(name, priority, T::schema(), Unbound);
+        def.metadata_schema = T::metadata_schema();
+        PluginDefBuilder { def, bind: Vec::new() }
+    }
+
+    /// The definition of a plugin whose configurations `compile` turns into hooks. Everything else is as for a plugin
+    /// that says nothing about it.
+    #[must_use]
+    pub fn of(
+        name: impl Into<Arc<str>>,
+        priority: i32,
+        schema: Value,
+        compile: impl Compile + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            priority,
+            version: 0,
+            prefer_route: false,
+            encrypt_fields: Vec::new(),
+            proto_field: None,
+            control_apis: Vec::new(),
+            serves_apis: false,
+            public_apis: None,
+            schema,
+            metadata_schema: None,
+            consumer: None,
+            compile: Arc::new(compile),
         }
     }
-}
 
-impl PluginDef {
     /// Whether it is an auth plugin: in consumers it has another configuration than elsewhere.
     #[must_use]
     pub fn is_auth(&self) -> bool {
@@ -148,7 +168,7 @@ impl PluginDef {
     /// The id of the `protos` resource that a configuration of it names.
     #[must_use]
     pub fn proto_named(&self, config: &Value) -> Option<String> {
-        match config.get(self.proto_field?)? {
+        match config.get(&**self.proto_field.as_ref()?)? {
             Value::String(id) => Some(id.clone()),
             Value::Number(id) => Some(id.to_string()),
             _ => None,
@@ -168,19 +188,23 @@ impl std::fmt::Debug for PluginDef {
 /// A [`PluginDef`] in the making. Each `on_` method needs the hook's trait, so a forgotten hook does not compile.
 pub struct PluginDefBuilder<T> {
     def: PluginDef,
-    plugin: PhantomData<fn() -> T>,
+    bind: Vec<Bind<T>>,
 }
+
+/// Puts a compiled plugin in as the hook of one phase.
+type Bind<T> = fn(&Arc<T>, &mut Hooks);
 
 macro_rules! listen {
     ($(#[$doc:meta])* $method:ident, $field:ident, $hook:ident) => {
         $(#[$doc])*
         #[must_use]
-        pub const fn $method(mut self) -> Self
+        pub fn $method(mut self) -> Self
         where
             T: $hook,
         {
-            self.def.$field = Some(|plugin| -> Arc<dyn $hook> {
-                Arc::clone(plugin).downcast::<T>().expect("compiled by the same definition")
+            self.bind.push(|plugin, hooks| {
+                let hook: Arc<dyn $hook> = Arc::clone(plugin) as _;
+                hooks.$field = Some(hook);
             });
             self
         }
@@ -199,51 +223,54 @@ impl<T: Plugin> PluginDefBuilder<T> {
 
     /// The route's configuration alone runs where a global rule has the plugin too.
     #[must_use]
-    pub const fn prefer_route(mut self) -> Self {
+    pub fn prefer_route(mut self) -> Self {
         self.def.prefer_route = true;
         self
     }
 
     /// The fields that the store holds encrypted: see [`PluginDef::encrypt_fields`].
     #[must_use]
-    pub const fn encrypt_fields(mut self, fields: &'static [&'static str]) -> Self {
-        self.def.encrypt_fields = fields;
+    pub fn encrypt_fields(mut self, fields: &[&'static str]) -> Self {
+        self.def.encrypt_fields = fields.iter().copied().map(Cow::Borrowed).collect();
         self
     }
 
     /// The field of its configuration that is the id of a `protos` resource: it is compiled with that one's definitions,
     /// [`CompileContext::definitions`], and again when they change.
     #[must_use]
-    pub const fn proto_field(mut self, field: &'static str) -> Self {
-        self.def.proto_field = Some(field);
+    pub fn proto_field(mut self, field: &'static str) -> Self {
+        self.def.proto_field = Some(field.into());
         self
     }
 
     /// Endpoints of its own in the control API.
     #[must_use]
-    pub const fn control_apis(mut self, apis: &'static [ControlApi]) -> Self {
-        self.def.control_apis = apis;
+    pub fn control_apis(mut self, apis: impl Into<Vec<ControlApi>>) -> Self {
+        self.def.control_apis = apis.into();
         self
     }
 
     /// Endpoints for clients, on routes that open them.
     #[must_use]
-    pub const fn public_apis(mut self, make: MakeApis) -> Self {
-        self.def.public_apis = Some(make);
+    pub fn public_apis(
+        mut self,
+        make: impl Fn(ApiContext<'_>) -> Vec<PublicApi> + Send + Sync + 'static,
+    ) -> Self {
+        self.def.public_apis = Some(Box::new(make));
         self
     }
 
     /// It serves the endpoints of other plugins, [`CompileContext::public_apis`], and is compiled again when what these
     /// are configured with changes.
     #[must_use]
-    pub const fn serves_apis(mut self) -> Self {
+    pub fn serves_apis(mut self) -> Self {
         self.def.serves_apis = true;
         self
     }
 
     /// Consumers hold credentials for it: it is an auth plugin.
     #[must_use]
-    pub const fn authenticates(mut self) -> Self
+    pub fn authenticates(mut self) -> Self
     where
         T: Authenticator,
     {
@@ -251,25 +278,35 @@ impl<T: Plugin> PluginDefBuilder<T> {
         self
     }
 
-    /// The finished entry.
+    /// The finished definition.
     #[must_use]
-    pub const fn build(self) -> PluginDef {
-        // Moving `def` out of `self` by hand: a const fn can't drop the builder.
-        let Self { def, plugin: _ } = self;
-        def
+    pub fn build(self) -> PluginDef {
+        let bind = self.bind;
+        PluginDef { compile: Arc::new(Typed { bind }), ..self.def }
     }
 }
 
-/// Reads the configuration of plugin `T`, compiles it and binds its hooks.
-fn compile<T: Plugin>(
-    def: &'static PluginDef,
-    config: Value,
-    cx: &CompileContext<'_>,
-) -> Result<CompiledPlugin, Vec<ConfigError>> {
-    let config =
-        serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
-    let plugin = T::compile(config, cx)?;
-    let need = plugin.body_need();
-    let plugin: Arc<dyn std::any::Any + Send + Sync> = Arc::new(plugin);
-    Ok(CompiledPlugin::bind(def, &plugin, need))
+/// Compiles configurations by a [`Plugin`], and listens with it to the phases that its definition names.
+struct Typed<T> {
+    bind: Vec<Bind<T>>,
+}
+
+impl<T: Plugin> Compile for Typed<T> {
+    fn compile(&self, config: Value, cx: &CompileContext<'_>) -> Result<Hooks, Vec<ConfigError>> {
+        let config =
+            serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
+        let plugin = Arc::new(T::compile(config, cx)?);
+        let mut hooks = Hooks { body_need: plugin.body_need(), ..Hooks::default() };
+        self.bind.iter().for_each(|bind| bind(&plugin, &mut hooks));
+        Ok(hooks)
+    }
+}
+
+/// Stands in a definition until its builder is finished.
+struct Unbound;
+
+impl Compile for Unbound {
+    fn compile(&self, _: Value, _: &CompileContext<'_>) -> Result<Hooks, Vec<ConfigError>> {
+        Ok(Hooks::default())
+    }
 }

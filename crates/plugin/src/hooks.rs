@@ -5,6 +5,8 @@
 //! Sessions of stream routes have two of their own: preread -> (upstream) -> stream log
 
 use crate::{Exchange, Flow, HeaderEdits, Reply, Session, StreamFlow};
+use model::var::BodyNeed;
+use std::sync::Arc;
 use wire::ResponseHead;
 
 /// Runs first, before the consumer is known: rewriting, authentication.
@@ -48,6 +50,27 @@ pub trait OnPreread: Send + Sync {
 pub trait OnStreamLog: Send + Sync {
     /// Takes note of it.
     fn log_stream(&self, session: &Session<'_>);
+}
+
+/// The hooks of one compiled configuration, at most one for each phase.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    /// The rewrite phase.
+    pub rewrite: Option<Arc<dyn OnRewrite>>,
+    /// The access phase.
+    pub access: Option<Arc<dyn OnAccess>>,
+    /// Before an upstream is asked.
+    pub before_proxy: Option<Arc<dyn OnBeforeProxy>>,
+    /// The response's head.
+    pub response: Option<Arc<dyn OnResponse>>,
+    /// The end of the exchange.
+    pub log: Option<Arc<dyn OnLog>>,
+    /// The beginning of a session.
+    pub preread: Option<Arc<dyn OnPreread>>,
+    /// Its end.
+    pub stream_log: Option<Arc<dyn OnStreamLog>>,
+    /// What of the request's body the plugin's conditions ask about; it is read before the plugins run.
+    pub body_need: BodyNeed,
 }
 
 /// The response as its origin made it.

@@ -39,14 +39,14 @@ mod vars;
 pub mod fuzzing;
 pub mod testkit;
 
-pub use auth::{Authenticator, CompiledCredential};
+pub use auth::{Authenticator, CompileCredential, CompiledCredential, ConsumerSide};
 pub use body::{BodyFilter, BodyFilters, Held, Replaced};
 pub use body_vars::{BodyLimits, BodyVars, WholeBody};
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
 pub use coding::{Coding, has_no_body};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
-pub use def::{ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
+pub use def::{Compile, ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extras::{Extras, UpstreamChoice};
 pub use flow::{Flow, Reply, Resume, StreamFlow};
@@ -54,7 +54,7 @@ pub use form::fields as form_fields;
 pub use headers::{HeaderEdits, write_field};
 pub use held::{HELD_BYTES_MAX, HeldBytes};
 pub use hooks::{
-    OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
+    Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
 };
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use meta::Meta;
@@ -71,3 +71,6 @@ pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
 pub use target::{Authority, MethodName, Target, encode_controls, encode_path};
 pub use upstreams::CompileUpstream;
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,13 @@
 
 use crate::{Exchange, Flow, PluginDef, Registry, Reply, Shared};
 use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// One of a plugin's endpoints for clients, bound to what the plugin is configured with.
 pub struct PublicApi {
     /// The method's token; no other is answered.
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     /// The path, normalised: `/apisix/status`.
     pub uri: String,
     /// Answers an exchange, in its access phase.
@@ -23,7 +25,7 @@ pub struct ApiContext<'a> {
 }
 
 /// Makes a plugin's endpoints.
-pub type MakeApis = fn(ApiContext<'_>) -> Vec<PublicApi>;
+pub type MakeApis = Box<dyn Fn(ApiContext<'_>) -> Vec<PublicApi> + Send + Sync>;
 
 impl PublicApi {
     /// An endpoint for GET.
@@ -31,18 +33,18 @@ impl PublicApi {
         uri: impl Into<String>,
         answer: impl Fn(&Exchange<'_>) -> Flow + Send + Sync + 'static,
     ) -> Self {
-        Self { method: "GET", uri: uri.into(), answer: Box::new(answer) }
+        Self { method: Cow::Borrowed("GET"), uri: uri.into(), answer: Box::new(answer) }
     }
 }
 
 impl Registry {
     /// The endpoints of all plugins.
     pub(crate) fn public_apis(&self) -> Vec<PublicApi> {
-        let of = |def: &'static PluginDef| {
-            let make = def.public_apis?;
-            Some(make(ApiContext { shared: &self.shared, attributes: self.attributes(def.name) }))
+        let of = |def: &Arc<PluginDef>| {
+            let make = def.public_apis.as_ref()?;
+            Some(make(ApiContext { shared: &self.shared, attributes: self.attributes(&def.name) }))
         };
-        self.all().into_iter().filter_map(of).flatten().collect()
+        self.all().iter().filter_map(of).flatten().collect()
     }
 }
 

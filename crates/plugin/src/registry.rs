@@ -3,7 +3,7 @@
 use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
 use crate::upstreams::as_written;
-use crate::{CompileUpstream, Meta, PluginDef, PublicApi, Shared};
+use crate::{CompileUpstream, Hooks, Meta, PluginDef, PublicApi, Shared};
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
 use protos::Definitions;
@@ -14,13 +14,13 @@ use stdx::Folders;
 
 /// The plugins this gateway has. Made at start; a reload makes another one with the same shared state.
 pub struct Registry {
-    entries: HashMap<&'static str, Entry>,
+    entries: HashMap<Arc<str>, Arc<Entry>>,
     /// The process's shared plugin state.
     pub shared: Arc<Shared>,
     /// `plugin_attr` of the configuration file.
     attributes: Map<String, Value>,
     /// Built in, and switched off by the operator.
-    disabled: Vec<&'static str>,
+    disabled: Vec<Arc<str>>,
     files: FileAccess,
     pub(crate) compile_upstream: CompileUpstream,
     /// Those of stream routes, which have names and schemas of their own.
@@ -28,13 +28,26 @@ pub struct Registry {
 }
 
 struct Entry {
-    def: &'static PluginDef,
+    def: Arc<PluginDef>,
     schema: Value,
     validator: Validator,
     metadata_schema: Value,
     metadata_validator: Validator,
     /// An auth plugin's, for consumers.
-    consumer: Option<(Value, Validator)>,
+    consumer: Option<Validator>,
+}
+
+impl Entry {
+    fn new(def: Arc<PluginDef>) -> Result<Self, ConfigError> {
+        let schema = with_meta(def.schema.clone());
+        let metadata_schema = def.metadata_schema.clone().unwrap_or_else(|| json!({"type": "object"}));
+        let compile = |schema: &Value| {
+            Validator::compile(schema).map_err(|error| ConfigError::new(&*def.name, error.to_string()))
+        };
+        let (validator, metadata_validator) = (compile(&schema)?, compile(&metadata_schema)?);
+        let consumer = def.consumer.as_ref().map(|side| compile(&side.schema)).transpose()?;
+        Ok(Self { def, schema, validator, metadata_schema, metadata_validator, consumer })
+    }
 }
 
 /// The files that resources may name (`apisix.static_roots` and `apisix.log_roots`). Nothing by default.
@@ -99,30 +112,27 @@ impl Registry {
     ///
     /// # Errors
     /// When a plugin's own schema is no valid schema: a mistake in that plugin.
-    pub fn new(plugins: &[&'static PluginDef], attributes: Map<String, Value>) -> Result<Self, ConfigError> {
-        let mut entries = HashMap::new();
+    pub fn new<D: Into<Arc<PluginDef>>>(
+        plugins: impl IntoIterator<Item = D>,
+        attributes: Map<String, Value>,
+    ) -> Result<Self, ConfigError> {
+        let mut registry = Self { attributes, ..Self::default() };
         for def in plugins {
-            let schema = with_meta((def.schema)());
-            let metadata_schema = (def.metadata_schema)().unwrap_or_else(|| json!({"type": "object"}));
-            let compile = |schema: &Value| {
-                Validator::compile(schema).map_err(|error| ConfigError::new(def.name, error.to_string()))
-            };
-            let (validator, metadata_validator) = (compile(&schema)?, compile(&metadata_schema)?);
-            let consumer = def.consumer.map(|side| (side.schema)());
-            let consumer =
-                consumer.map(|schema| compile(&schema).map(|validator| (schema, validator))).transpose()?;
-            let entry = Entry { def, schema, validator, metadata_schema, metadata_validator, consumer };
-            entries.insert(def.name, entry);
+            registry = registry.with(def)?;
         }
-        Ok(Self {
-            entries,
-            shared: Arc::default(),
-            attributes,
-            disabled: Vec::new(),
-            files: FileAccess::default(),
-            compile_upstream: as_written,
-            streams: None,
-        })
+        Ok(registry)
+    }
+
+    /// The same registry with one more plugin, in place of the one that has its name. What was compiled before keeps the
+    /// definition that compiled it: a builder that is given the new registry replaces both together.
+    ///
+    /// # Errors
+    /// When the plugin's own schema is no valid schema.
+    pub fn with(mut self, def: impl Into<Arc<PluginDef>>) -> Result<Self, ConfigError> {
+        let entry = Entry::new(def.into())?;
+        self.disabled.retain(|name| *name != entry.def.name);
+        self.entries.insert(Arc::clone(&entry.def.name), Arc::new(entry));
+        Ok(self)
     }
 
     /// The same registry over the plugin state of `before`: counters and connections go on.
@@ -135,7 +145,7 @@ impl Registry {
     /// The same registry, knowing that the build has these plugins too and that the operator does without them. They
     /// can't be configured; where they are already, they don't run.
     #[must_use]
-    pub fn without(self, disabled: Vec<&'static str>) -> Self {
+    pub fn without(self, disabled: Vec<Arc<str>>) -> Self {
         Self { disabled, ..self }
     }
 
@@ -173,15 +183,15 @@ impl Registry {
     /// Whether the plugin called `name` is built in and switched off.
     #[must_use]
     pub fn is_disabled(&self, name: &str) -> bool {
-        self.disabled.contains(&name)
+        self.disabled.iter().any(|disabled| **disabled == *name)
     }
 
     /// Whether a plugin compiled by `other` is the same as if this registry had compiled it.
     #[must_use]
     pub fn treats_alike(&self, other: &Self, name: &str) -> bool {
         let alike = |name: &str| {
-            self.entries.contains_key(name) == other.entries.contains_key(name)
-                && self.attributes(name) == other.attributes(name)
+            let version = |registry: &Self| registry.get(name).map(|def| def.version);
+            version(self) == version(other) && self.attributes(name) == other.attributes(name)
         };
         let serves_apis = self.get(name).is_some_and(|def| def.serves_apis);
         let mut names = self.entries.keys().chain(other.entries.keys());
@@ -197,15 +207,15 @@ impl Registry {
 
     /// The definition of the plugin called `name`.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&'static PluginDef> {
-        self.entries.get(name).map(|entry| entry.def)
+    pub fn get(&self, name: &str) -> Option<&Arc<PluginDef>> {
+        self.entries.get(name).map(|entry| &entry.def)
     }
 
     /// All definitions, by priority, higher first.
     #[must_use]
-    pub fn all(&self) -> Vec<&'static PluginDef> {
-        let mut all: Vec<_> = self.entries.values().map(|entry| entry.def).collect();
-        all.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
+    pub fn all(&self) -> Vec<Arc<PluginDef>> {
+        let mut all: Vec<_> = self.entries.values().map(|entry| Arc::clone(&entry.def)).collect();
+        all.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(&b.name)));
         all
     }
 
@@ -243,7 +253,7 @@ impl Registry {
     /// The JSON Schema of what consumers hold for an auth plugin; `None` for other plugins.
     #[must_use]
     pub fn consumer_schema(&self, name: &str) -> Option<&Value> {
-        self.entries.get(name)?.consumer.as_ref().map(|(schema, _)| schema)
+        self.get(name)?.consumer.as_ref().map(|side| &side.schema)
     }
 
     /// Checks what a consumer holds for a plugin against the schema alone: of an auth plugin its credential's, of others
@@ -251,7 +261,7 @@ impl Registry {
     #[must_use]
     pub fn check_consumer_config(&self, name: &str, config: &Value) -> Option<Report> {
         let entry = self.entries.get(name)?;
-        let validator = entry.consumer.as_ref().map_or(&entry.validator, |(_, validator)| validator);
+        let validator = entry.consumer.as_ref().unwrap_or(&entry.validator);
         Some(validator.check(config))
     }
 
@@ -316,15 +326,14 @@ impl Registry {
             if let Some(object) = config.as_object_mut() {
                 object.remove("_meta");
             }
-            (entry.def.compile)(entry.def, config, &cx)
+            entry.def.compile.compile(config, &cx)
         });
-        let mut compiled = match compiled {
+        let hooks = match compiled {
             // It never runs, and what it lacks here may be there on another node.
-            Err(_) if meta.as_ref().is_some_and(|meta| meta.disable) => CompiledPlugin::idle(entry.def),
+            Err(_) if meta.as_ref().is_some_and(|meta| meta.disable) => Hooks::default(),
             compiled => compiled.map_err(|errors| refuse(name, errors, failed(name)))?,
         };
-        compiled.meta = meta.map(Arc::new);
-        Ok(compiled)
+        Ok(CompiledPlugin::new(Arc::clone(&entry.def), meta.map(Arc::new), hooks))
     }
 
     /// Compiles what a consumer or a credential holds for the auth plugin `name`.
@@ -337,9 +346,24 @@ impl Registry {
         config: &Value,
     ) -> Result<CompiledCredential, Vec<ConfigError>> {
         let entry = self.entries.get(name);
-        let sides = entry.and_then(|entry| Some((entry.def.consumer?, entry.consumer.as_ref()?)));
-        let Some((side, (_, validator))) = sides else { return Err(unknown(name)) };
-        accept(validator, config).and_then(side.compile).map_err(|errors| refuse(name, errors, failed(name)))
+        let sides = entry.and_then(|entry| Some((entry.def.consumer.as_ref()?, entry.consumer.as_ref()?)));
+        let Some((side, validator)) = sides else { return Err(unknown(name)) };
+        accept(validator, config).and_then(&side.compile).map_err(|errors| refuse(name, errors, failed(name)))
+    }
+}
+
+impl Default for Registry {
+    /// A registry without plugins.
+    fn default() -> Self {
+        Self {
+            entries: HashMap::new(),
+            shared: Arc::default(),
+            attributes: Map::new(),
+            disabled: Vec::new(),
+            files: FileAccess::default(),
+            compile_upstream: as_written,
+            streams: None,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use stdx::Moment;
 const REQUESTS: u32 = 100_000;
 
 fn main() {
-    let registry = Registry::new(plugins::ALL, Map::new()).expect("every schema is one");
+    let registry = Registry::new(plugins::all(), Map::new()).expect("every schema is one");
     let config = json!({
         "limit-count": {
             "count": 2_000_000_000_000u64, "time_window": 60, "rejected_code": 503, "key": "remote_addr"

@@ -27,12 +27,15 @@ use plugin::{Authenticator, CompileContext, Exchange, Flow, OnRewrite, Plugin, P
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<BasicAuth>("basic-auth", 2520)
-    .authenticates()
-    .on_rewrite()
-    .encrypt_fields(&["password"])
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<BasicAuth>("basic-auth", 2520)
+        .authenticates()
+        .on_rewrite()
+        .encrypt_fields(&["password"])
+        .build()
+}
 
 /// The configuration, and the compiled form: there is nothing to compile.
 #[derive(Debug, Deserialize)]
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn users_are_let_in_by_their_password() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
         let chain = testkit::chain(&registry, &json!({"basic-auth": {"hide_credentials": true}}));
         let chain = chain.expect("valid");
         for (header, expected) in [

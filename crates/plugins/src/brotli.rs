@@ -32,8 +32,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Brotli>("brotli", 996).on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Brotli>("brotli", 996).on_response().build()
+}
 
 /// Bytes of output that the encoder collects before it hands them over.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -148,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_client_reads_what_was_sent() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let text = "<p>the same again</p>".repeat(5000);
         for config in [json!({}), json!({"mode": 1, "comp_level": 3, "lgwin": 0, "lgblock": 16})] {
             let chain = testkit::chain(&registry, &json!({"brotli": config})).expect("valid");

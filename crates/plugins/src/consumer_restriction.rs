@@ -24,9 +24,11 @@ use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<ConsumerRestriction>("consumer-restriction", 2400).on_access().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<ConsumerRestriction>("consumer-restriction", 2400).on_access().build()
+}
 
 /// The configuration, and the compiled form: lists are short.
 #[derive(Debug, Deserialize)]
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn lists_and_methods_decide() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let reads = json!([{"user": "joe", "methods": ["GET"]}]);
         for (config, name, method, status) in [
             (json!({"whitelist": ["jack"]}), "jack", "GET", 0),

@@ -31,8 +31,11 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Cors>("cors", 4000).on_rewrite().on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Cors>("cors", 4000).on_rewrite().on_response().build()
+}
 
 /// What `**` stands for in `allow_methods`.
 const ALL_METHODS: &str = "GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE";
@@ -275,7 +278,7 @@ mod tests {
 
     /// The lines that a response to `request` gets.
     fn lines(config: &Value, metadata: Option<&Value>, request: &str) -> String {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let parent = Parent { resource_key: "/routes/1", config_version: 1 };
         let ingredients = Ingredients { metadata, definitions: None };
         let chain =
@@ -350,7 +353,7 @@ mod tests {
 
     #[test]
     fn preflights_are_answered_and_mistakes_named() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, &json!({"cors": {}})).expect("valid");
         assert_eq!(testkit::access(&chain, &mut Bench::new("OPTIONS /").exchange()), 200);
         assert_eq!(testkit::access(&chain, &mut Bench::new("GET /").exchange()), 0);

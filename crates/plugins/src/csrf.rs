@@ -34,9 +34,11 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use stdx::Clock;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<Csrf>("csrf", 2980).on_access().on_response().encrypt_fields(&["key"]).build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Csrf>("csrf", 2980).on_access().on_response().encrypt_fields(&["key"]).build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_token_from_a_response_opens_the_door() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, &json!({"csrf": {"key": "k", "name": "t"}})).expect("valid");
         let other = testkit::chain(&registry, &json!({"csrf": {"key": "x", "name": "t"}})).expect("valid");
         let token = |chain| {

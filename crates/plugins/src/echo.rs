@@ -24,8 +24,11 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Echo>("echo", 412).on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Echo>("echo", 412).on_response().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -122,7 +125,7 @@ mod tests {
 
     #[test]
     fn texts_are_put_around_and_in_place() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         for (config, expected) in [
             (json!({"body": "b"}), "b"),
             (json!({"before_body": "a", "body": "b", "after_body": "c"}), "abc"),

@@ -27,14 +27,17 @@ use plugin::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<ExamplePlugin>("example-plugin", 0)
-    .on_rewrite()
-    .on_access()
-    .on_response()
-    .on_log()
-    .control_apis(&[ControlApi { path: "hello", answer: hello }])
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<ExamplePlugin>("example-plugin", 0)
+        .on_rewrite()
+        .on_access()
+        .on_response()
+        .on_log()
+        .control_apis([ControlApi { path: "hello", answer: hello }])
+        .build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize, Serialize)]
@@ -150,7 +153,7 @@ mod tests {
 
     #[test]
     fn requests_go_to_the_node_that_is_named() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
         for (config, chosen) in
             [(json!({"i": 1}), false), (json!({"i": 1, "ip": "127.0.0.1", "port": 1980}), true)]
         {

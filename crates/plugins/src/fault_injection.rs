@@ -30,8 +30,11 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<FaultInjection>("fault-injection", 11_000).on_rewrite().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<FaultInjection>("fault-injection", 11_000).on_rewrite().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -209,7 +212,7 @@ mod tests {
 
     #[test]
     fn requests_fail_and_wait() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let jack = json!([[["arg_user", "==", "jack"]], [["arg_user", "==", "jill"]]]);
         for (config, request, status, slept_ms) in [
             (json!({"abort": {"http_status": 503}}), "GET /", 503, 0),
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn answers_know_variables() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let config = json!({"abort": {"http_status": 200, "body": "$arg_a!\n", "headers": {"X-A": "${arg_a}", "B": 1}}});
         let chain = testkit::chain(&registry, &json!({"fault-injection": config})).expect("valid");
         let reply = testkit::request(&chain, &mut Bench::new("GET /?a=7").exchange()).expect("an answer");
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         for (config, path) in [
             (json!({}), "/fault-injection"),
             (json!({"abort": {"http_status": 100}}), "/fault-injection/abort/http_status"),

@@ -34,9 +34,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<Logger<FileLogger>>("file-logger", 399).on_access().on_response().on_log().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Logger<FileLogger>>("file-logger", 399).on_access().on_response().on_log().build()
+}
 
 /// Writes to a file.
 pub struct FileLogger;

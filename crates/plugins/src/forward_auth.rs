@@ -33,8 +33,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<ForwardAuth>("forward-auth", 2002).on_access().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<ForwardAuth>("forward-auth", 2002).on_access().build()
+}
 
 /// Bytes of the service's answer that are read. It is an error page or a token, not a document.
 const ANSWER_MAX: usize = 1024 * 1024;
@@ -234,7 +237,7 @@ mod tests {
     use plugin::{CallErrorKind, Registry};
 
     fn chain(config: &Value) -> plugin::Chain {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         testkit::chain(&registry, &json!({"forward-auth": config})).expect("a valid configuration")
     }
 
@@ -318,7 +321,7 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         for uri in
             ["", "auth.test", "ftp://a.test/", "http://", "http://a:0/", "http://u:p@a/", "http://a/b c"]
         {

@@ -32,8 +32,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<GrpcWeb>("grpc-web", 505).on_access().on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<GrpcWeb>("grpc-web", 505).on_access().on_response().build()
+}
 
 /// Marks the frame of trailers.
 const TRAILERS: u8 = 0x80;
@@ -248,7 +251,7 @@ mod tests {
     use serde_json::Map;
 
     fn chain() -> Chain {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         testkit::chain(&registry, &json!({"grpc-web": {}})).expect("valid")
     }
 

@@ -32,8 +32,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Gzip>("gzip", 995).on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Gzip>("gzip", 995).on_response().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -111,7 +114,7 @@ mod tests {
 
     /// The response fields, and the body as its client reads it.
     fn run(config: &Value, request: &str, reply: &Reply) -> (String, Vec<u8>) {
-        let registry = Registry::new(&[&DEF, &crate::brotli::DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def(), crate::brotli::def()], Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, config).expect("valid");
         let bench = Bench::new(request);
         let mut exchange = bench.exchange();
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_apisixs() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         for (config, valid) in [
             (json!({"comp_level": 9, "buffers": {"number": 1}}), true),
             (json!({"comp_level": 10}), false),

@@ -37,12 +37,15 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use stdx::Clock;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<HmacAuth>("hmac-auth", 2530)
-    .authenticates()
-    .on_rewrite()
-    .encrypt_fields(&["secret_key"])
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<HmacAuth>("hmac-auth", 2530)
+        .authenticates()
+        .on_rewrite()
+        .encrypt_fields(&["secret_key"])
+        .build()
+}
 
 /// What is said to who is not let in for any reason that the signature covers.
 const INVALID: &str = "client request can't be validated";
@@ -278,7 +281,7 @@ mod tests {
     use plugin::testkit::{self, Bench};
 
     fn status(config: &Value, algorithm: &str, headers: &str, text: &str, date: &str) -> u16 {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
         let chain = testkit::chain(&registry, &json!({"hmac-auth": config})).expect("valid");
         let (_, digest) = ALGORITHMS.iter().find(|(name, _)| *name == algorithm).expect("known");
         let signature = STANDARD.encode(hmac::sign(&hmac::Key::new(*digest, b"s"), text.as_bytes()));
@@ -293,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_body_is_the_one_that_was_digested() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
         let config = json!({"hmac-auth": {"validate_request_body": true, "max_req_body_size": 5}});
         let chain = testkit::chain(&registry, &config).expect("valid");
         let date = httpdate::fmt_http_date(std::time::SystemTime::now());

@@ -34,13 +34,16 @@ use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Logger<HttpLogger>>("http-logger", 410)
-    .encrypt_fields(&["auth_header"])
-    .on_access()
-    .on_response()
-    .on_log()
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Logger<HttpLogger>>("http-logger", 410)
+        .encrypt_fields(&["auth_header"])
+        .on_access()
+        .on_response()
+        .on_log()
+        .build()
+}
 
 /// Tells an HTTP server.
 pub struct HttpLogger;

@@ -26,9 +26,11 @@ use plugin::{Authenticator, CompileContext, Exchange, Flow, OnRewrite, Plugin, P
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<KeyAuth>("key-auth", 2500).authenticates().on_rewrite().encrypt_fields(&["key"]).build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<KeyAuth>("key-auth", 2500).authenticates().on_rewrite().encrypt_fields(&["key"]).build()
+}
 
 /// The configuration, and the compiled form: there is nothing to compile.
 #[derive(Debug, Deserialize)]
@@ -115,7 +117,7 @@ mod tests {
     use plugin::{Registry, Reply};
 
     fn run(config: &Value, request: &str) -> (Option<Reply>, String) {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
         let chain = testkit::chain(&registry, &json!({"key-auth": config})).expect("valid");
         let mut bench = Bench::new(request);
         let jack = ("jack", json!({"key-auth": {"key": "k 1"}}));

@@ -59,57 +59,69 @@ pub mod udp_logger;
 pub mod uri_blocker;
 
 /// All plugins of routes, in alphabetical order.
-pub const ALL: &[&PluginDef] = &[
-    &basic_auth::DEF,
-    &brotli::DEF,
-    &consumer_restriction::DEF,
-    &cors::DEF,
-    &csrf::DEF,
-    &echo::DEF,
-    &example_plugin::DEF,
-    &fault_injection::DEF,
-    &file_logger::DEF,
-    &forward_auth::DEF,
-    &grpc_transcode::DEF,
-    &grpc_web::DEF,
-    &gzip::DEF,
-    &hmac_auth::DEF,
-    &http_logger::DEF,
-    &ip_restriction::DEF,
-    &jwt_auth::DEF,
-    &key_auth::DEF,
-    &limit_conn::DEF,
-    &limit_count::DEF,
-    &limit_req::DEF,
-    &mocking::DEF,
-    &node_status::DEF,
-    &prometheus::DEF,
-    &proxy_cache::DEF,
-    &proxy_rewrite::DEF,
-    &public_api::DEF,
-    &real_ip::DEF,
-    &redirect::DEF,
-    &referer_restriction::DEF,
-    &request_id::DEF,
-    &request_validation::DEF,
-    &response_rewrite::DEF,
-    &syslog::DEF,
-    &tcp_logger::DEF,
-    &traffic_split::DEF,
-    &ua_restriction::DEF,
-    &udp_logger::DEF,
-    &uri_blocker::DEF,
+pub const ALL: &[fn() -> PluginDef] = &[
+    basic_auth::def,
+    brotli::def,
+    consumer_restriction::def,
+    cors::def,
+    csrf::def,
+    echo::def,
+    example_plugin::def,
+    fault_injection::def,
+    file_logger::def,
+    forward_auth::def,
+    grpc_transcode::def,
+    grpc_web::def,
+    gzip::def,
+    hmac_auth::def,
+    http_logger::def,
+    ip_restriction::def,
+    jwt_auth::def,
+    key_auth::def,
+    limit_conn::def,
+    limit_count::def,
+    limit_req::def,
+    mocking::def,
+    node_status::def,
+    prometheus::def,
+    proxy_cache::def,
+    proxy_rewrite::def,
+    public_api::def,
+    real_ip::def,
+    redirect::def,
+    referer_restriction::def,
+    request_id::def,
+    request_validation::def,
+    response_rewrite::def,
+    syslog::def,
+    tcp_logger::def,
+    traffic_split::def,
+    ua_restriction::def,
+    udp_logger::def,
+    uri_blocker::def,
 ];
 
 /// Those of stream routes, in alphabetical order.
-pub const STREAM: &[&PluginDef] = &[
-    &ip_restriction::DEF,
-    &limit_conn::stream::DEF,
-    &mqtt_proxy::DEF,
-    &prometheus::DEF,
-    &syslog::DEF,
-    &traffic_split::DEF,
+pub const STREAM: &[fn() -> PluginDef] = &[
+    ip_restriction::def,
+    limit_conn::stream::def,
+    mqtt_proxy::def,
+    prometheus::def,
+    syslog::def,
+    traffic_split::def,
 ];
+
+/// The definitions of [`ALL`].
+#[must_use]
+pub fn all() -> Vec<PluginDef> {
+    ALL.iter().map(|def| def()).collect()
+}
+
+/// The definitions of [`STREAM`].
+#[must_use]
+pub fn stream() -> Vec<PluginDef> {
+    STREAM.iter().map(|def| def()).collect()
+}
 
 #[cfg(test)]
 mod tests;

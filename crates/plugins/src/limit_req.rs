@@ -32,9 +32,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Clock, Keyed};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<LimitReq>("limit-req", 1001).on_access().encrypt_fields(&["redis_password"]).build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<LimitReq>("limit-req", 1001).on_access().encrypt_fields(&["redis_password"]).build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -191,7 +193,7 @@ mod tests {
     use plugin::{Chain, Registry};
 
     fn chain(config: &Value) -> Result<Chain, Vec<ConfigError>> {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         testkit::chain(&registry, &json!({"limit-req": config}))
     }
 

@@ -24,7 +24,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The plugin's entry in the registry of streams.
-pub const DEF: PluginDef = PluginDef::new::<MqttProxy>("mqtt-proxy", 1000).on_preread().build();
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<MqttProxy>("mqtt-proxy", 1000).on_preread().build()
+}
 
 /// The status that the log says of a client that speaks otherwise: APISIX's.
 const REFUSED: u16 = 503;
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn clients_of_the_expected_protocol_are_known_by_their_id() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let chain = |level: u8| {
             testkit::chain(&registry, &json!({"mqtt-proxy": {"protocol_level": level}})).expect("valid")
         };

@@ -40,13 +40,16 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Prometheus>("prometheus", 500)
-    .prefer_route()
-    .on_log()
-    .on_stream_log()
-    .public_apis(public_apis)
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Prometheus>("prometheus", 500)
+        .prefer_route()
+        .on_log()
+        .on_stream_log()
+        .public_apis(public_apis)
+        .build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -237,7 +240,7 @@ mod tests {
     use plugin::{Chain, ConsumerInfo, Ingredients, Parent, Registry, ResponseSource, RouteInfo};
 
     fn registry() -> Registry {
-        Registry::new(&[&DEF], Map::new()).expect("a valid schema")
+        Registry::new([def()], Map::new()).expect("a valid schema")
     }
 
     /// Logs one request and shows the lines that begin with `start`.

@@ -25,8 +25,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<OpenedApi>("public-api", 501).on_access().serves_apis().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<OpenedApi>("public-api", 501).on_access().serves_apis().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn endpoints_are_found_by_path_and_method() {
-        let registry = Registry::new(crate::ALL, serde_json::Map::new()).expect("valid schemas");
+        let registry = Registry::new(crate::all(), serde_json::Map::new()).expect("valid schemas");
         for (config, request, status) in [
             (json!({}), "GET /apisix/status", 200),
             (json!({}), "PATCH /apisix/status", 404),
@@ -95,9 +98,9 @@ mod tests {
     fn what_it_serves_follows_the_other_plugins() {
         let attributes = json!({"prometheus": {"enable_export_server": false, "export_uri": "/m"}});
         let attributes = attributes.as_object().expect("an object").clone();
-        let before = Registry::new(crate::ALL, serde_json::Map::new()).expect("valid schemas");
-        let after = Registry::new(crate::ALL, attributes).expect("valid schemas").succeeding(&before);
-        assert!(!after.treats_alike(&before, DEF.name) && after.treats_alike(&before, "echo"));
+        let before = Registry::new(crate::all(), serde_json::Map::new()).expect("valid schemas");
+        let after = Registry::new(crate::all(), attributes).expect("valid schemas").succeeding(&before);
+        assert!(!after.treats_alike(&before, &def().name) && after.treats_alike(&before, "echo"));
         let chain = testkit::chain(&after, &json!({"public-api": {}})).expect("valid");
         let bench = Bench::new("GET /m");
         let flow = chain.access[0].hook.access(&mut bench.exchange());

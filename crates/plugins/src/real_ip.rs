@@ -28,8 +28,11 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<RealIp>("real-ip", 23_000).on_rewrite().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<RealIp>("real-ip", 23_000).on_rewrite().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn addresses_come_from_the_request() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let arg = json!({"source": "arg_realip"});
         let trusting = json!({"source": "arg_realip", "trusted_addresses": ["192.168.1.0/24", "127.0.0.1"]});
         let wary = json!({"source": "arg_realip", "trusted_addresses": ["192.168.1.0/24"]});

@@ -27,8 +27,11 @@ use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Redirect>("redirect", 900).on_rewrite().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Redirect>("redirect", 900).on_rewrite().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn clients_are_sent_elsewhere() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         for (config, request, expected) in [
             (json!({"uri": "/new$uri"}), "GET /a", "302 /new/a"),
             (json!({"uri": "/b", "ret_code": 301}), "GET /a?x", "301 /b"),
@@ -222,7 +225,7 @@ mod tests {
             [(8443, "https://b.com:8443/"), (443, "https://b.com/"), (70_000, "https://b.com/")]
         {
             let attributes = json!({"redirect": {"https_port": attribute}});
-            let registry = Registry::new(&[&DEF], attributes.as_object().unwrap().clone()).expect("valid");
+            let registry = Registry::new([def()], attributes.as_object().unwrap().clone()).expect("valid");
             let chain =
                 testkit::chain(&registry, &json!({"redirect": {"http_to_https": true}})).expect("valid");
             let reply = testkit::request(&chain, &mut Bench::new("GET /\nHost: b.com").exchange()).unwrap();

@@ -21,9 +21,11 @@ use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<RefererRestriction>("referer-restriction", 2990).on_access().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<RefererRestriction>("referer-restriction", 2990).on_access().build()
+}
 
 /// The configuration, and the compiled form: lists are short.
 #[derive(Debug, Deserialize)]
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn hosts_are_let_in_and_kept_out() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let white = json!({"whitelist": ["a.com", "*.b.com", "[::1]"]});
         let black = json!({"blacklist": ["a.com"], "bypass_missing": true});
         for (config, referer, status) in [

@@ -26,9 +26,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use stdx::Clock;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<RequestId>("request-id", 12015).on_rewrite().on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<RequestId>("request-id", 12015).on_rewrite().on_response().build()
+}
 
 /// nanoid's alphabet: 64 characters, so that 6 random bits make one without favouring any.
 const NANOID: &[u8; 64] = b"-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -197,7 +199,7 @@ mod tests {
     use plugin::testkit::{self, Bench};
 
     fn run(config: &Value, request: &str) -> (Option<String>, String) {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, &json!({"request-id": config})).expect("valid");
         let bench = Bench::new(request);
         let mut exchange = bench.exchange();
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_fits_no_header_is_refused() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         for (config, path) in [
             (json!({"header_name": "X-Id\r\nX-Other"}), "/header_name"),
             (json!({"header_name": ""}), "/header_name"),

@@ -31,9 +31,11 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<RequestValidation>("request-validation", 2800).on_rewrite().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<RequestValidation>("request-validation", 2800).on_rewrite().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -182,7 +184,7 @@ mod tests {
 
     /// The status, and the body of the answer, or the one that goes to the upstream.
     fn run(config: &Value, request: &str, body: &str) -> (u16, String) {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, &json!({"request-validation": config})).expect("valid");
         let bench = Bench::new(&format!("{request}\nContent-Length: {}", body.len())).with_body(body);
         let mut exchange = bench.exchange();
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_broken_schema_is_refused() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         for config in
             [json!({}), json!({"body_schema": {"type": 1}}), json!({"header_schema": {"required": 1}})]
         {

@@ -38,8 +38,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<ResponseRewrite>("response-rewrite", 899).on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<ResponseRewrite>("response-rewrite", 899).on_response().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -294,7 +297,7 @@ mod tests {
 
     /// Status, header lines and what becomes of the body `hello hello`.
     fn run(config: &Value, status: u16) -> (u16, String, String) {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, &json!({"response-rewrite": config})).expect("valid");
         let bench = Bench::new("GET /");
         let mut exchange = bench.exchange();
@@ -369,7 +372,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         for (config, message) in [
             (json!({"body": "-", "body_base64": true}), "invalid base64 content"),
             (json!({"filters": [{"regex": "(", "replace": ""}]}), "regex \"(\" validation failed"),

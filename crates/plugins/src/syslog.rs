@@ -36,13 +36,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Logger<Syslog>>("syslog", 401)
-    .on_access()
-    .on_response()
-    .on_log()
-    .on_stream_log()
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Logger<Syslog>>("syslog", 401).on_access().on_response().on_log().on_stream_log().build()
+}
 
 /// Facility `SYSLOG` (5) and severity `INFO` (6): RFC 5424 section 6.2.1.
 const PRIORITY: u8 = 5 * 8 + 6;

@@ -26,9 +26,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<Logger<TcpLogger>>("tcp-logger", 405).on_access().on_response().on_log().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Logger<TcpLogger>>("tcp-logger", 405).on_access().on_response().on_log().build()
+}
 
 /// Tells a TCP server.
 pub struct TcpLogger;

@@ -40,9 +40,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use stdx::{PerWorker, WorkerToken};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<TrafficSplit>("traffic-split", 966).on_access().on_preread().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<TrafficSplit>("traffic-split", 966).on_access().on_preread().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -230,7 +232,7 @@ mod tests {
     use plugin::{Chain, Registry};
 
     fn chain(rules: &Value) -> Result<Chain, Vec<ConfigError>> {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         testkit::chain(&registry, &json!({"traffic-split": {"rules": rules}}))
     }
 

@@ -23,8 +23,11 @@ use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<UaRestriction>("ua-restriction", 2999).on_access().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<UaRestriction>("ua-restriction", 2999).on_access().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -95,7 +98,7 @@ mod tests {
 
     #[test]
     fn agents_are_let_in_and_kept_out() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let (allow, deny) = (json!({"allowlist": ["^a/\\d+$", "b"]}), json!({"denylist": ["bot", "^evil$"]}));
         let bypass = json!({"denylist": ["bot"], "bypass_missing": true});
         for (config, request, status) in [

@@ -26,9 +26,11 @@ use plugin::{CompileContext, PluginDef};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<Logger<UdpLogger>>("udp-logger", 400).on_access().on_response().on_log().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Logger<UdpLogger>>("udp-logger", 400).on_access().on_response().on_log().build()
+}
 
 /// Tells a UDP server.
 pub struct UdpLogger;

@@ -24,8 +24,11 @@ use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<UriBlocker>("uri-blocker", 2900).on_rewrite().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<UriBlocker>("uri-blocker", 2900).on_rewrite().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn matching_requests_are_blocked() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         for (config, request, status) in [
             (json!({"block_rules": ["aa"]}), "GET /x?name=aa", 403),
             (json!({"block_rules": ["^aa"]}), "GET /aa", 0),

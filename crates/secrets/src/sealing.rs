@@ -6,7 +6,9 @@ use crate::keyring::{Format, Keyring, PREFIX};
 use crate::reference::Reference;
 use model::Kind;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The fields of secret managers' resources that are secrets themselves.
 const MANAGER_FIELDS: [&str; 4] = ["token", "secret_access_key", "session_token", "auth_config.private_key"];
@@ -18,7 +20,7 @@ pub struct Sealing {
     /// Whether plugins' fields are encrypted on write (`enable_encrypt_fields`). Private keys always are.
     plugins_on_write: bool,
     /// By plugin: its `encrypt_fields`.
-    plugin_fields: BTreeMap<&'static str, &'static [&'static str]>,
+    plugin_fields: BTreeMap<Arc<str>, Vec<Cow<'static, str>>>,
 }
 
 /// The direction, and how far it goes.
@@ -43,15 +45,15 @@ impl Sealing {
     pub fn new(
         keyring: Keyring,
         plugins_on_write: bool,
-        plugin_fields: impl IntoIterator<Item = (&'static str, &'static [&'static str])>,
+        plugin_fields: impl IntoIterator<Item = (Arc<str>, Vec<Cow<'static, str>>)>,
     ) -> Self {
         let plugin_fields = plugin_fields.into_iter().filter(|(_, fields)| !fields.is_empty()).collect();
         Self { keyring, plugins_on_write, plugin_fields }
     }
 
     /// The plugins that have secret fields.
-    pub(crate) fn plugins(&self) -> impl Iterator<Item = &'static str> {
-        self.plugin_fields.keys().copied()
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = &str> {
+        self.plugin_fields.keys().map(|name| &**name)
     }
 
     /// Encrypts what is to be secret in a resource of `kind` called `id`. Texts that are encrypted already stay as they
@@ -113,7 +115,7 @@ impl Sealing {
         if step == Step::Seal && !self.plugins_on_write {
             return;
         }
-        for path in self.plugin_fields.get(name).into_iter().copied().flatten() {
+        for path in self.plugin_fields.get(name).into_iter().flatten() {
             let place = format!("{collection}/{name}/{path}");
             fields::change(config, path, &mut |text| self.text(step, &place, text));
         }
@@ -200,7 +202,10 @@ mod tests {
 
     fn sealing(format: Format, plugins_on_write: bool) -> Sealing {
         let keyring = Keyring::new(&["0123456789abcdef".to_owned()], format).unwrap();
-        let fields: [(&str, &[&str]); 2] = [("key-auth", &["key"]), ("kafka-logger", &["brokers.password"])];
+        let fields = [
+            ("key-auth".into(), vec!["key".into()]),
+            ("kafka-logger".into(), vec!["brokers.password".into()]),
+        ];
         Sealing::new(keyring, plugins_on_write, fields)
     }
 

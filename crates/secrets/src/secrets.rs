@@ -17,7 +17,7 @@ pub struct Secrets {
     sealing: Arc<Sealing>,
     references: References,
     /// The plugins whose configuration in a consumer is a credential.
-    auth_plugins: Vec<&'static str>,
+    auth_plugins: Vec<Arc<str>>,
     /// What a resource has in it that may have to be revealed.
     needles: Regex,
 }
@@ -34,7 +34,7 @@ pub struct Revealed {
 impl Secrets {
     /// Secrets with these keys. `auth_plugins` are the plugins for which consumers hold credentials.
     #[must_use]
-    pub fn new(sealing: Arc<Sealing>, references: References, auth_plugins: Vec<&'static str>) -> Self {
+    pub fn new(sealing: Arc<Sealing>, references: References, auth_plugins: Vec<Arc<str>>) -> Self {
         let plugins: String = sealing.plugins().map(|name| format!("|\"{}\"", regex::escape(name))).collect();
         // Neither has a slash: APISIX writes those as `\/`.
         let needles = format!(r#"\$tg1\$|\$secret:|(?i:\$env:)|"client_key"{plugins}"#);
@@ -99,7 +99,8 @@ impl Secrets {
         let credentials = matches!(kind, Kind::Consumer | Kind::Credential);
         plugins.retain(|name, config| {
             let unresolved = resolver.value(config, name);
-            let keep = unresolved == 0 || !credentials || !self.auth_plugins.contains(&name.as_str());
+            let keep =
+                unresolved == 0 || !credentials || !self.auth_plugins.iter().any(|auth| **auth == **name);
             if !keep {
                 tracing::error!(
                     key = resolver.key,

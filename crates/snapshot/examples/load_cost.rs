@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "the output is the purpose")]
 
 use plugin::Registry;
-use serde_json::{Map, json};
+use serde_json::json;
 use snapshot::{BuildOptions, Builder, Published};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const ROUTES: u32 = 100_000;
 const CHANGES: u32 = 1000;
 
 fn main() {
-    let registry = Arc::new(Registry::new(&[], Map::new()).expect("no plugin, no mistake"));
+    let registry = Arc::new(Registry::default());
     let mut builder = Builder::new(registry, BuildOptions::default());
     let service = entry("/services/1", "{}");
     let entries: Vec<Entry> = (0..ROUTES).map(|n| route(n, 1980)).chain([service]).collect();

@@ -85,12 +85,12 @@ pub(crate) fn global_chain(resources: &Resources) -> Chain {
     let all: Vec<&BoundPlugin> = rules.flat_map(|(_, rule)| &rule.plugins).collect();
     let mut plugins = Vec::with_capacity(all.len());
     for bound in &all {
-        let name = bound.plugin.def.name;
-        if all.iter().filter(|other| other.plugin.def.name == name).count() == 1 {
+        let name = &bound.plugin.def.name;
+        if all.iter().filter(|other| other.plugin.def.name == *name).count() == 1 {
             plugins.push(bound.plugin.clone());
         } else {
             tracing::error!(
-                plugin = name,
+                plugin = &**name,
                 "stands in more than one global rule and runs in none; keep one of them"
             );
         }

@@ -10,7 +10,7 @@ use discovery::Discovery;
 use files::Site;
 use model::resource::StaticFiles;
 use model::{ConfigError, Id, Kind, PluginMap};
-use plugin::{CompiledCredential, CompiledPlugin, Ingredients, Parent, PluginDef, Registry};
+use plugin::{CompiledCredential, CompiledPlugin, Ingredients, Parent, Registry};
 use router::Conditions;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -156,7 +156,7 @@ impl Resource {
     /// Whether it has a plugin of one of these names.
     pub(crate) fn uses_plugin(&self, names: &[&str]) -> bool {
         let mut plugins = self.plugins.iter().chain(&self.stream_plugins);
-        plugins.any(|bound| names.contains(&bound.plugin.def.name))
+        plugins.any(|bound| names.contains(&&*bound.plugin.def.name))
     }
 
     /// Whether one of its plugins names definitions with one of these ids.
@@ -411,7 +411,7 @@ impl Draft {
                 continue;
             }
             let registry = compiler.registry;
-            if self.of_consumer && registry.get(name).is_some_and(PluginDef::is_auth) {
+            if self.of_consumer && registry.get(name).is_some_and(|def| def.is_auth()) {
                 // Who switches a credential off wants nobody to come in by it.
                 let disabled = config.pointer("/_meta/disable") == Some(&Value::Bool(true));
                 let credential = self.keep("/plugins", registry.compile_credential(name, config));

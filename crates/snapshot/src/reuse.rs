@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The plugin `name` among those of `before`, if its configuration there has this version.
 pub(crate) fn plugin(before: &[BoundPlugin], name: &str, version: u64) -> Option<CompiledPlugin> {
-    let bound = before.iter().find(|bound| bound.plugin.def.name == name)?;
+    let bound = before.iter().find(|bound| *bound.plugin.def.name == *name)?;
     (bound.version == version).then(|| bound.plugin.clone())
 }
 

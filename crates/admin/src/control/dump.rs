@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn plugins_are_shown_with_their_defaults() {
-        static LIMIT: PluginDef = PluginDef::new::<Limit>("limit", 1).build();
-        let registry = Registry::new(&[&LIMIT], Map::new()).unwrap();
+        let limit = PluginDef::new::<Limit>("limit", 1).build();
+        let registry = Registry::new([limit], Map::new()).unwrap();
         let mut service = json!({"plugins": {"limit": {"count": 1}, "other": {"_meta": {"disable": true}}}});
         fill_plugins(&registry, &mut service);
         let expected = json!({

@@ -143,8 +143,8 @@ impl Control {
             ("POST", ["gc"]) => Ok(AdminResponse::empty(200)),
             ("POST", ["explain"]) => explain::answer(self, &request.body).await,
             ("GET", ["plugin", name, path @ ..]) => {
-                let def = self.current().registry.get(name);
-                let apis = def.map(|def| def.control_apis).unwrap_or_default();
+                let registry = self.current().registry;
+                let apis = registry.get(name).map(|def| &*def.control_apis).unwrap_or_default();
                 let api = apis.iter().find(|api| path == [api.path]);
                 match api.map(|api| (api.answer)(&request.query)) {
                     Some(ControlAnswer::Text(text)) => {

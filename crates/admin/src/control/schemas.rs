@@ -37,7 +37,7 @@ pub(super) fn all(registry: &Registry) -> AdminResponse {
 }
 
 fn of_plugins(registry: &Registry) -> Map<String, Value> {
-    registry.all().into_iter().map(|def| (def.name.to_owned(), plugin(registry, def))).collect()
+    registry.all().into_iter().map(|def| (def.name.to_string(), plugin(registry, &def))).collect()
 }
 
 /// The list of plugins to load, as it stands in the store where a deployment keeps it there.
@@ -60,9 +60,9 @@ fn plugin(registry: &Registry, def: &PluginDef) -> Value {
     shown.insert("version".to_owned(), json!(0.1));
     shown.insert("priority".to_owned(), def.priority.into());
     let schemas = [
-        ("schema", registry.schema(def.name)),
-        ("metadata_schema", registry.metadata_schema(def.name)),
-        ("consumer_schema", registry.consumer_schema(def.name)),
+        ("schema", registry.schema(&def.name)),
+        ("metadata_schema", registry.metadata_schema(&def.name)),
+        ("consumer_schema", registry.consumer_schema(&def.name)),
     ];
     for (name, schema) in schemas {
         shown.extend(schema.map(|schema| (name.to_owned(), schema.clone())));

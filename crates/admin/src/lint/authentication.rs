@@ -44,7 +44,7 @@ pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
 
 fn authenticates(scene: &Scene<'_>, name: &str, config: &Value) -> bool {
     let off = config.get("_meta").and_then(|meta| meta.get("disable")) == Some(&Value::Bool(true));
-    !off && scene.registry.get(name).is_some_and(plugin::PluginDef::is_auth)
+    !off && scene.registry.get(name).is_some_and(|def| def.is_auth())
 }
 
 #[cfg(test)]

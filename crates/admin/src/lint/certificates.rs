@@ -61,14 +61,14 @@ mod tests {
     use super::*;
     use crate::Resource;
     use plugin::Registry;
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     /// A certificate of a.com, valid for twenty years.
     const PEM: &str = include_str!("fixture.pem");
 
     #[test]
     fn the_time_decides() {
-        let registry = Registry::new(&[], Map::new()).unwrap();
+        let registry = Registry::default();
         let ssl = json!({"cert": PEM, "snis": ["a.com"]});
         let resources = [Resource { key: "/ssls/1".into(), fields: ssl.as_object().unwrap().clone() }];
         let validity = Validity::of_chain(PEM).unwrap();

@@ -124,10 +124,9 @@ fn found(rule: Rule, resources: &[(&str, Value)]) -> Vec<(String, String)> {
 /// Key and pointer of each finding of one rule.
 #[cfg(test)]
 fn found_at(rule: Rule, resources: &[(&str, Value)], now_s: i64) -> Vec<(String, String)> {
-    static AUTH: plugin::PluginDef =
-        plugin::PluginDef::new::<tests::Keys>("key-auth", 2500).authenticates().build();
-    static OTHER: plugin::PluginDef = plugin::PluginDef::new::<tests::Other>("limit-count", 1002).build();
-    let registry = Registry::new(&[&AUTH, &OTHER], serde_json::Map::new()).unwrap();
+    let auth = plugin::PluginDef::new::<tests::Keys>("key-auth", 2500).authenticates().build();
+    let other = plugin::PluginDef::new::<tests::Other>("limit-count", 1002).build();
+    let registry = Registry::new([auth, other], serde_json::Map::new()).unwrap();
     let resources: Vec<Resource> = resources
         .iter()
         .map(|(key, value)| Resource { key: (*key).to_owned(), fields: value.as_object().unwrap().clone() })

@@ -4,7 +4,7 @@ use super::{Severity, lint};
 use crate::Resource;
 use model::ConfigError;
 use plugin::{Authenticator, CompileContext, Plugin, Registry};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) struct Keys;
 pub(super) struct Other;
@@ -48,7 +48,7 @@ impl Plugin for Other {
 
 #[test]
 fn errors_come_first() {
-    let registry = Registry::new(&[], Map::new()).unwrap();
+    let registry = Registry::default();
     let resource = |key: &str, fields: Value| Resource {
         key: key.to_owned(),
         fields: fields.as_object().unwrap().clone(),

@@ -67,8 +67,9 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let store = Embedded::open(EmbeddedConfig::new(directory.path().join("store.redb"))).unwrap();
         let store = Arc::new(store);
-        let streams = Registry::new(&[&COUNT], Map::new()).unwrap();
-        let registry = Registry::new(&[&LIMIT, &SPLIT, &COUNT, &KEYS], Map::new()).unwrap();
+        let streams = Registry::new([count_def()], Map::new()).unwrap();
+        let registry =
+            Registry::new([limit_def(), split_def(), count_def(), keys_def()], Map::new()).unwrap();
         let registry = Arc::new(registry.with_streams(streams));
         let (applied, receiver) = watch::channel(u64::MAX);
         let shared = Arc::clone(&store) as Arc<dyn Store>;
@@ -80,7 +81,7 @@ impl Bench {
     pub(crate) fn sealed() -> Self {
         let mut bench = Self::new();
         let keyring = Keyring::new(&["0123456789abcdef".to_owned()], Format::Aead).unwrap();
-        let sealing = Arc::new(Sealing::new(keyring, true, [("key-auth", ["key"].as_slice())]));
+        let sealing = Arc::new(Sealing::new(keyring, true, [("key-auth".into(), vec!["key".into()])]));
         let admin = bench.admin.with(Arc::clone(&bench.registry), settings());
         bench.admin = Arc::new(admin.with_sealing(sealing));
         bench
@@ -153,11 +154,21 @@ pub(crate) fn limit() -> Value {
     json!({ "count": 2, "time_window": 60 })
 }
 
-static LIMIT: PluginDef = PluginDef::new::<Limit>("limit-count", 1002).build();
-static SPLIT: PluginDef = PluginDef::new::<Split>("traffic-split", 966).build();
-static COUNT: PluginDef = PluginDef::new::<Count>("prometheus", 500).build();
+fn limit_def() -> PluginDef {
+    PluginDef::new::<Limit>("limit-count", 1002).build()
+}
 
-static KEYS: PluginDef = PluginDef::new::<Keys>("key-auth", 2500).authenticates().build();
+fn split_def() -> PluginDef {
+    PluginDef::new::<Split>("traffic-split", 966).build()
+}
+
+fn count_def() -> PluginDef {
+    PluginDef::new::<Count>("prometheus", 500).build()
+}
+
+fn keys_def() -> PluginDef {
+    PluginDef::new::<Keys>("key-auth", 2500).authenticates().build()
+}
 
 struct Limit;
 struct Split;

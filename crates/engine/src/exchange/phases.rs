@@ -36,7 +36,8 @@ pub(super) struct Walk<'c> {
 /// A hook that did not just let the exchange pass.
 pub(super) struct Stop {
     flow: Flow,
-    def: Option<&'static PluginDef>,
+    /// The plugin, where what it decides is only noted.
+    observed: Option<Arc<PluginDef>>,
     meta: Option<Arc<Meta>>,
 }
 
@@ -87,7 +88,7 @@ impl<'c> Walk<'c> {
         let Ok(merged) = self.worker.merged.chain(self.snapshot, serial, route, consumer) else {
             let (name, group) = (&consumer.name, &consumer.group_id);
             tracing::error!(consumer = name, "consumer group {group} does not exist");
-            return Some(Stop { flow: Flow::status(503), def: None, meta: None });
+            return Some(Stop { flow: Flow::status(503), observed: None, meta: None });
         };
         let Some(merged) = merged else { return self.run_rest(Some(route), exchange) };
         exchange.merged = Some(Rc::clone(&merged));
@@ -112,13 +113,16 @@ impl<'c> Walk<'c> {
             self.passed = self.number;
             if admits(step, over, exchange) {
                 let flow = if observes(step) {
-                    self.observe(step.def, exchange, |x| run(&step.hook, x))
+                    self.observe(&step.def, exchange, |x| run(&step.hook, x))
                 } else {
                     run(&step.hook, exchange)
                 };
                 match flow {
                     Flow::Next => {}
-                    flow => return Some(Stop { flow, def: Some(step.def), meta: step.meta.clone() }),
+                    flow => {
+                        let observed = observes(step).then(|| Arc::clone(&step.def));
+                        return Some(Stop { flow, observed, meta: step.meta.clone() });
+                    }
                 }
             }
         }
@@ -175,9 +179,9 @@ impl<'c> Walk<'c> {
                         Err(error) => return Some(Origin::Nobody(error)),
                     };
                     exchange.upstream.started = Moment::now();
-                    stop.flow = match (stop.def, stop.meta.as_ref().is_some_and(|meta| meta.observe)) {
-                        (Some(def), true) => self.observe(def, exchange, resume),
-                        _ => resume(exchange),
+                    stop.flow = match &stop.observed {
+                        Some(def) => self.observe(def, exchange, resume),
+                        None => resume(exchange),
                     };
                 }
                 Flow::Body(limit_bytes) => {
@@ -245,7 +249,7 @@ pub(super) fn in_force<'c>(route: Option<&'c Chain>, merged: &'c Option<Rc<Chain
 /// of the same plugin in `over`.
 #[inline]
 pub(super) fn admits<H: ?Sized>(step: &Step<H>, over: Option<&Chain>, exchange: &mut Exchange<'_>) -> bool {
-    let yields = step.def.prefer_route && over.is_some_and(|chain| chain.has(step.def));
+    let yields = step.def.prefer_route && over.is_some_and(|chain| chain.has(&step.def));
     !yields && step.meta.as_ref().is_none_or(|meta| meta.admits(exchange))
 }
 
@@ -258,7 +262,7 @@ pub(super) fn observes<H: ?Sized>(step: &Step<H>) -> bool {
 /// Counts and logs what a plugin would have answered.
 pub(super) fn note_verdict(worker: &Worker, def: &PluginDef, status: u16, exchange: &Exchange<'_>) {
     let route = exchange.route.map_or("", |route| route.id.as_str());
-    worker.context.metrics.record_observed(&worker.token, status, def.name, route);
+    worker.context.metrics.record_observed(&worker.token, status, &def.name, route);
     let client = &exchange.client.addr;
     tracing::warn!(%client, route, status, "plugin {} would have answered; it is only observed", def.name);
 }

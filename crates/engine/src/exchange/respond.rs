@@ -83,7 +83,7 @@ pub(super) fn run_hooks(
                 let verdict = exchange.status;
                 before.restore(exchange);
                 if verdict != exchange.status {
-                    phases::note_verdict(worker, step.def, verdict, exchange);
+                    phases::note_verdict(worker, &step.def, verdict, exchange);
                 }
             } else {
                 step.hook.response(exchange, &response);

@@ -68,7 +68,7 @@ impl Walk {
                 StreamFlow::More if bytes.len() < PREREAD_MAX => return Some(flow),
                 StreamFlow::More => return Some(StreamFlow::Refuse(BAD_CLIENT)),
                 StreamFlow::Refuse(status) => {
-                    let (plugin, client) = (step.def.name, &session.client.addr);
+                    let (plugin, client) = (&*step.def.name, &session.client.addr);
                     tracing::warn!(plugin, %client, "a session is refused with status {status}");
                     return Some(flow);
                 }

@@ -46,12 +46,15 @@ use prost_reflect::{MessageDescriptor, MethodDescriptor};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<GrpcTranscode>("grpc-transcode", 506)
-    .proto_field("proto_id")
-    .on_access()
-    .on_response()
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<GrpcTranscode>("grpc-transcode", 506)
+        .proto_field("proto_id")
+        .on_access()
+        .on_response()
+        .build()
+}
 
 /// Bytes of a request's body that are held; a longer one is refused.
 const BODY_BYTES_MAX: usize = 64 << 20;

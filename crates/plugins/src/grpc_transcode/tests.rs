@@ -32,7 +32,7 @@ fn all() -> MessageDescriptor {
 }
 
 fn chain(config: &Value, definitions: Option<&Arc<Definitions>>) -> Chain {
-    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let registry = Registry::new([def()], Map::new()).expect("a valid schema");
     let parent = Parent { resource_key: "/routes/1", config_version: 1 };
     let ingredients = Ingredients { metadata: None, definitions };
     Chain::new(vec![registry.compile_one("grpc-transcode", config, ingredients, parent).expect("valid")])

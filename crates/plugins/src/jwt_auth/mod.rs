@@ -39,12 +39,15 @@ use std::sync::Arc;
 use stdx::Clock;
 use token::{TimeClaim, Token};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<JwtAuth>("jwt-auth", 2510)
-    .authenticates()
-    .on_rewrite()
-    .encrypt_fields(&["secret"])
-    .build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<JwtAuth>("jwt-auth", 2510)
+        .authenticates()
+        .on_rewrite()
+        .encrypt_fields(&["secret"])
+        .build()
+}
 
 /// What a user writes on a route.
 #[derive(Debug, Deserialize)]

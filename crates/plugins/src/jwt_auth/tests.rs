@@ -6,7 +6,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 
 fn registry() -> Registry {
-    Registry::new(&[&DEF], serde_json::Map::new()).expect("valid schemas")
+    Registry::new([def()], serde_json::Map::new()).expect("valid schemas")
 }
 
 /// What signs: `algorithm`, and the signature of a text.

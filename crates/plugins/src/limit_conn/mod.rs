@@ -38,9 +38,11 @@ use stdx::Keyed;
 
 pub mod stream;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<LimitConn>("limit-conn", 1003).on_access().encrypt_fields(&["redis_password"]).build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<LimitConn>("limit-conn", 1003).on_access().encrypt_fields(&["redis_password"]).build()
+}
 
 /// What a user writes. A request's delay is always made from `default_conn_delay`, so `only_use_default_delay` changes
 /// nothing: so it is in APISIX, which forgets how long requests took together with them.
@@ -271,7 +273,7 @@ mod tests {
     use plugin::{Chain, Registry};
 
     fn chain(config: &Value) -> Result<Chain, Vec<ConfigError>> {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         testkit::chain(&registry, &json!({"limit-conn": config}))
     }
 

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The plugin's entry in the registry of streams.
-pub const DEF: PluginDef = PluginDef::new::<LimitSessions>("limit-conn", 1003).on_preread().build();
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<LimitSessions>("limit-conn", 1003).on_preread().build()
+}
 
 /// What a session beyond the burst is told in the log: what APISIX's default says to requests.
 const REFUSED: u16 = 503;
@@ -61,7 +64,7 @@ mod tests {
 
     #[test]
     fn sessions_beyond_the_number_wait_and_those_beyond_the_burst_are_refused() {
-        let registry = Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("a valid schema");
         let config = json!({"conn": 1, "burst": 1, "default_conn_delay": 0.1, "key": "remote_addr"});
         let chain = testkit::chain(&registry, &json!({"limit-conn": config})).expect("valid");
         let bench = Bench::new("GET /");

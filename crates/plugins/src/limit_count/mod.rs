@@ -44,8 +44,11 @@ use std::sync::Arc;
 use stdx::Clock;
 use stdx::window::{Scope, Windows};
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<LimitCount>("limit-count", 1002).on_access().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<LimitCount>("limit-count", 1002).on_access().build()
+}
 
 /// The compiled form.
 pub struct LimitCount {

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::Duration;
 
 fn registry() -> Registry {
-    Registry::new(&[&DEF], serde_json::Map::new()).expect("a valid schema")
+    Registry::new([def()], serde_json::Map::new()).expect("a valid schema")
 }
 
 fn chain(registry: &Registry, config: &Value) -> Chain {

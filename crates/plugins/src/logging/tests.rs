@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 fn registry() -> Registry {
     let files = FileAccess { log_roots: Folders::everything(), ..FileAccess::default() };
-    Registry::new(crate::ALL, Map::new()).expect("valid schemas").with_files(files)
+    Registry::new(crate::all(), Map::new()).expect("valid schemas").with_files(files)
 }
 
 /// Runs a request with `config` of file-logger, answered with `reply`: the lines that are written.
@@ -26,7 +26,7 @@ fn logged(config: Value, metadata: Option<&Value>, bench: &Bench, reply: &Reply)
     let registry = registry();
     let parent = Parent { resource_key: "/routes/1", config_version: 1 };
     let ingredients = Ingredients { metadata, definitions: None };
-    let plugin = registry.compile_one(file_logger::DEF.name, &config, ingredients, parent).expect("valid");
+    let plugin = registry.compile_one(&file_logger::def().name, &config, ingredients, parent).expect("valid");
     let chain = Chain::new(vec![plugin]);
     let mut exchange = bench.exchange();
     exchange.consumer =
@@ -152,19 +152,19 @@ fn batches_reach_a_tcp_server() {
     let port = listener.local_addr().unwrap().port();
     let format = json!({"uri": "$uri"});
     for (plugin, batch, expected) in [
-        (tcp_logger::DEF.name, 2, r#"[{"uri":"/a","route_id":"1"},{"uri":"/a","route_id":"1"}]"#),
-        (tcp_logger::DEF.name, 1, r#"{"uri":"/a","route_id":"1"}"#),
-        (syslog::DEF.name, 1, "+00:00 a.com apisix 1 - - {\"uri\":\"/a\",\"route_id\":\"1\"}\n"),
+        (&tcp_logger::def().name, 2, r#"[{"uri":"/a","route_id":"1"},{"uri":"/a","route_id":"1"}]"#),
+        (&tcp_logger::def().name, 1, r#"{"uri":"/a","route_id":"1"}"#),
+        (&syslog::def().name, 1, "+00:00 a.com apisix 1 - - {\"uri\":\"/a\",\"route_id\":\"1\"}\n"),
     ] {
         let registry = registry();
         let config =
             json!({"host": "127.0.0.1", "port": port, "batch_max_size": batch, "log_format": format});
-        let chain = testkit::chain(&registry, &json!({ plugin: config })).expect("valid");
+        let chain = testkit::chain(&registry, &json!({ &**plugin: config })).expect("valid");
         let bench = bench();
         (0..batch).for_each(|_| log(&chain, &bench.exchange()));
         let mut got = String::new();
         listener.accept().unwrap().0.read_to_string(&mut got).unwrap();
-        match plugin {
+        match &**plugin {
             "syslog" => {
                 let (head, rest) = got.split_at(6);
                 assert_eq!(head, "<46>1 ");
@@ -195,17 +195,17 @@ fn configurations_are_checked() {
             Some("/http-logger/include_resp_body_expr"),
         ),
     ] {
-        let found = refused(http_logger::DEF.name, config.clone());
+        let found = refused(&http_logger::def().name, config.clone());
         assert_eq!(found.is_some(), path.is_some(), "{config}: {found:?}");
         assert!(found.is_none_or(|found| found.starts_with(path.unwrap_or_default())), "{config}");
     }
     let port = json!({"host": "a.com", "port": 65_536});
-    assert_eq!(refused(tcp_logger::DEF.name, port).as_deref(), Some("/tcp-logger/port"));
-    assert_eq!(refused(file_logger::DEF.name, json!({})), None, "its metadata may have a path");
+    assert_eq!(refused(&tcp_logger::def().name, port).as_deref(), Some("/tcp-logger/port"));
+    assert_eq!(refused(&file_logger::def().name, json!({})), None, "its metadata may have a path");
     for (metadata, valid) in
         [(json!({"max_pending_entries": 1}), true), (json!({"max_pending_entries": 0}), false)]
     {
-        let report = registry.check_metadata(http_logger::DEF.name, &metadata).unwrap();
+        let report = registry.check_metadata(&http_logger::def().name, &metadata).unwrap();
         assert_eq!(report.is_ok(), valid);
     }
 }

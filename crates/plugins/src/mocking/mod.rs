@@ -39,8 +39,11 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<Mocking>("mocking", 10_900).on_access().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<Mocking>("mocking", 10_900).on_access().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -153,7 +156,7 @@ mod tests {
     use plugin::testkit::{self, Bench};
 
     fn reply(config: &Value) -> Reply {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let chain = testkit::chain(&registry, &json!({"mocking": config})).expect("valid");
         let bench = Bench::new("GET /?a=7");
         let reply = testkit::request(&chain, &mut bench.exchange()).expect("an answer");
@@ -195,7 +198,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         for (config, path) in [
             (json!({}), "/mocking"),
             (json!({"response_example": "", "content_type": "image/png"}), "/mocking/content_type"),

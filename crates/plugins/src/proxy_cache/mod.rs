@@ -55,9 +55,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::Clock;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef =
-    PluginDef::new::<ProxyCache>("proxy-cache", 1085).on_access().on_response().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<ProxyCache>("proxy-cache", 1085).on_access().on_response().build()
+}
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]

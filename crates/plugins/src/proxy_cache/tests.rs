@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 use wire::{Method, ResponseHead};
 
 fn registry() -> Registry {
-    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let registry = Registry::new([def()], Map::new()).expect("a valid schema");
     let zone = ZoneSpec { name: "m".to_owned(), memory_bytes: 1 << 20, disk: None };
     let specs = ZoneSpecs { zones: vec![zone], disk_ttl: Duration::from_secs(10) };
     registry.shared.insert(Arc::new(Zones::new(specs)));

@@ -36,8 +36,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The plugin's entry in the registry.
-pub const DEF: PluginDef = PluginDef::new::<ProxyRewrite>("proxy-rewrite", 1008).on_rewrite().build();
+/// The plugin's definition.
+#[must_use]
+pub fn def() -> PluginDef {
+    PluginDef::new::<ProxyRewrite>("proxy-rewrite", 1008).on_rewrite().build()
+}
 
 /// Fields that are the connection's or the framing's (RFC 9110 section 7.6.1).
 const NOT_OURS: [&str; 8] = [

@@ -5,7 +5,7 @@ use serde_json::json;
 
 /// Target, `Host`, method and header lines towards the upstream.
 fn run(config: &Value, request: &str) -> String {
-    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let registry = Registry::new([def()], Map::new()).expect("a valid schema");
     let chain = testkit::chain(&registry, &json!({"proxy-rewrite": config})).expect("valid");
     let bench = Bench::new(request);
     let mut exchange = bench.exchange();
@@ -78,7 +78,7 @@ fn values_of_clients_add_no_line_to_a_request() {
 
 #[test]
 fn mistakes_are_named() {
-    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let registry = Registry::new([def()], Map::new()).expect("a valid schema");
     for (config, message) in [
         (json!({"regex_uri": ["^/a", "/b", "/c"]}), "The length of regex_uri should be an even number"),
         (json!({"regex_uri": ["(", "/b"]}), "invalid regex_uri((, /b): "),

@@ -18,10 +18,10 @@ fn vault(field: &Arc<Mutex<Option<&'static str>>>) -> Server {
 
 fn secrets(lifetime: Duration) -> Secrets {
     let keyring = Keyring::new(&["0123456789abcdef".to_owned()], Format::Aead).unwrap();
-    let fields: [(&str, &[&str]); 1] = [("key-auth", &["key"])];
+    let fields = [("key-auth".into(), vec!["key".into()])];
     let sealing = Arc::new(Sealing::new(keyring, true, fields));
     let references = References::new(Lifetimes { value: lifetime, failure: lifetime });
-    Secrets::new(sealing, references, vec!["key-auth"])
+    Secrets::new(sealing, references, vec!["key-auth".into()])
 }
 
 fn patience() -> Instant {

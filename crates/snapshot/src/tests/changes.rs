@@ -1,6 +1,6 @@
 //! What a change compiles, what it carries over, and what it can't take away.
 
-use super::fixture::{ALPHA, Gateway, delete, entry, put, trace};
+use super::fixture::{Gateway, alpha_def, delete, entry, put, trace};
 use crate::{BuildOptions, Builder};
 use plugin::Registry;
 use serde_json::{Map, Value, json};
@@ -154,7 +154,7 @@ fn a_bad_value_is_named_and_takes_nothing_away() {
 #[test]
 fn empty_tables_as_lua_writes_them_are_read_as_what_is_meant() {
     for doubts_values in [false, true] {
-        let registry = Arc::new(Registry::new(&[&ALPHA], Map::new()).expect("valid schemas"));
+        let registry = Arc::new(Registry::new([alpha_def()], Map::new()).expect("valid schemas"));
         let mut builder = Builder::new(registry, BuildOptions { doubts_values, ..BuildOptions::default() });
         let nodes = r#"{"type": "roundrobin", "nodes": {}, "tls": [], "labels": []}"#;
         let text =
@@ -169,7 +169,7 @@ fn the_schema_is_asked_where_others_write() {
     // Readable, and yet nothing that the Admin API would take.
     let text = r#"{"type": "chash", "hash_on": "header", "key": "$a", "nodes": {}}"#;
     for (doubts_values, paths) in [(false, vec![]), (true, vec!["/key"])] {
-        let registry = Arc::new(Registry::new(&[&ALPHA], Map::new()).expect("valid schemas"));
+        let registry = Arc::new(Registry::new([alpha_def()], Map::new()).expect("valid schemas"));
         let mut builder = Builder::new(registry, BuildOptions { doubts_values, ..BuildOptions::default() });
         builder.load(1, &[entry("/upstreams/1", text)]);
         let found = builder.problems();
@@ -222,7 +222,7 @@ fn definitions_renew_the_plugins_that_name_them() {
     gateway.put("/protos/1", &json!({"content": "message M {"}));
     assert_eq!(gateway.problems(), ["/protos/1 /content"]);
     assert_eq!(trace(&gateway.route("/").chain), ["x@/routes/1!#M"]);
-    gateway.renew(&[&ALPHA], Map::new());
+    gateway.renew(vec![alpha_def()], Map::new());
     assert_eq!(
         (trace(&gateway.route("/").chain), gateway.problems().len()),
         (vec!["x@/routes/1!#M".to_owned()], 1)

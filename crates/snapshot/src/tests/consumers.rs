@@ -10,8 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Change;
 
-static AUTH: PluginDef = PluginDef::new::<Auth>("auth", 2).authenticates().on_rewrite().build();
-static MARK: PluginDef = PluginDef::new::<Mark>("mark", 1).on_rewrite().build();
+fn auth() -> PluginDef {
+    PluginDef::new::<Auth>("auth", 2).authenticates().on_rewrite().build()
+}
+
+fn mark() -> PluginDef {
+    PluginDef::new::<Mark>("mark", 1).on_rewrite().build()
+}
 
 struct Auth;
 struct Mark;
@@ -71,7 +76,7 @@ impl OnRewrite for Mark {
 }
 
 fn builder() -> Builder {
-    let registry = Registry::new(&[&AUTH, &MARK], Map::new()).expect("valid schemas");
+    let registry = Registry::new([auth(), mark()], Map::new()).expect("valid schemas");
     Builder::new(Arc::new(registry), BuildOptions::default())
 }
 

@@ -13,9 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Change, Entry};
 
-pub(crate) static ALPHA: PluginDef =
-    PluginDef::new::<Trace>("alpha", 2).proto_field("proto").on_access().build();
-pub(crate) static BETA: PluginDef = PluginDef::new::<Trace>("beta", 1).on_access().build();
+pub(crate) fn alpha_def() -> PluginDef {
+    PluginDef::new::<Trace>("alpha", 2).proto_field("proto").on_access().build()
+}
+
+pub(crate) fn beta_def() -> PluginDef {
+    PluginDef::new::<Trace>("beta", 1).on_access().build()
+}
 
 /// How often a [`Trace`] was compiled: shared plugin state, so that tests don't see each other's.
 #[derive(Default)]
@@ -66,8 +70,8 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new() -> Self {
-        let streams = Registry::new(&[&BETA], Map::new()).expect("valid schemas");
-        let registry = Registry::new(&[&ALPHA, &BETA], Map::new()).expect("valid schemas");
+        let streams = Registry::new([beta_def()], Map::new()).expect("valid schemas");
+        let registry = Registry::new([alpha_def(), beta_def()], Map::new()).expect("valid schemas");
         let registry = Arc::new(registry.with_streams(streams));
         let mut builder = Builder::new(Arc::clone(&registry), BuildOptions::default());
         let snapshot = builder.load(0, &[]);
@@ -101,10 +105,11 @@ impl Gateway {
     }
 
     /// Goes on with another registry, made of these plugins.
-    pub(crate) fn renew(&mut self, plugins: &[&'static PluginDef], attributes: Map<String, Value>) {
-        let disabled = [&ALPHA, &BETA].map(|def| def.name);
+    pub(crate) fn renew(&mut self, plugins: Vec<PluginDef>, attributes: Map<String, Value>) {
+        let disabled = [alpha_def(), beta_def()].map(|def| def.name);
         let disabled = disabled.into_iter().filter(|name| plugins.iter().all(|def| def.name != *name));
-        let registry = Registry::new(plugins, attributes).expect("valid schemas").without(disabled.collect());
+        let disabled = disabled.collect();
+        let registry = Registry::new(plugins, attributes).expect("valid schemas").without(disabled);
         self.registry = Arc::new(registry.succeeding(&self.registry));
         self.snapshot =
             self.builder.renew(self.revision, Arc::clone(&self.registry), BuildOptions::default());

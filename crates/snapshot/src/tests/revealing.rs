@@ -14,7 +14,7 @@ const KEY: &str = "0123456789abcdef";
 
 fn sealing() -> Arc<Sealing> {
     let keyring = Keyring::new(&[KEY.to_owned()], Format::Aead).expect("a key");
-    let fields: [(&str, &[&str]); 2] = [("alpha", &["text", "forbid"]), ("beta", &[])];
+    let fields = [("alpha".into(), vec!["text".into(), "forbid".into()]), ("beta".into(), Vec::new())];
     Arc::new(Sealing::new(keyring, true, fields))
 }
 

@@ -61,7 +61,7 @@ fn routes_follow_their_services_and_upstreams() {
     gateway.put("/upstreams/u", &upstream(1995));
     let found = route(&gateway);
     assert_eq!(found.upstream.as_ref().unwrap().nodes[0].port, 1995);
-    let names: Vec<_> = found.chain.plugins().map(|plugin| plugin.def.name).collect();
+    let names: Vec<_> = found.chain.plugins().map(|plugin| &*plugin.def.name).collect();
     assert_eq!(names, ["beta"], "the plugins that streams have too");
 
     gateway.apply(&[put("/upstreams/u", &upstream(1996))]);

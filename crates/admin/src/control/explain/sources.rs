@@ -137,7 +137,7 @@ impl Sources {
             .global
             .plugins()
             .map(|plugin| {
-                let yields = plugin.def.prefer_route && own.as_ref().is_some_and(|own| own.has(plugin.def));
+                let yields = plugin.def.prefer_route && own.as_ref().is_some_and(|own| own.has(&plugin.def));
                 tell(plugin, exchange, &self.global, yields.then_some("the route has it"))
             })
             .collect();
@@ -158,7 +158,7 @@ fn tell(
     layers: &[Layer],
     why_not: Option<&str>,
 ) -> Value {
-    let name = plugin.def.name;
+    let name = &*plugin.def.name;
     let mut holders = layers.iter().filter(|layer| config(layer, name).is_some());
     let first = holders.next();
     let meta = plugin.meta.as_deref();
@@ -186,7 +186,7 @@ fn idle(layers: &[Layer], chain: &Chain) -> Vec<Value> {
     let mut idle: Vec<Value> = Vec::new();
     for layer in layers {
         for (name, config) in layer.value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
-            let known = chain.plugins().any(|plugin| plugin.def.name == name);
+            let known = chain.plugins().any(|plugin| *plugin.def.name == *name);
             if known || idle.iter().any(|told| told["name"] == **name) {
                 continue;
             }

@@ -1,0 +1,3 @@
+//! What the parts of the framework do together.
+
+mod run_time;
