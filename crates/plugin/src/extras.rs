@@ -1,6 +1,6 @@
 //! What few exchanges need, kept out of the way of all others.
 
-use crate::{BodyFilters, Coding, Keeper, KeptResponse};
+use crate::{BodyFilters, Coding, Extensions, Keeper, KeptResponse};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub struct Extras {
     pub(crate) coding: Option<Coding>,
     /// What the filters of `_meta` said, by the place of that.
     admitted: Vec<(usize, bool)>,
+    /// What plugins share.
+    pub extensions: Extensions,
     /// Notes by the place of the plugin that made them.
     notes: Vec<(usize, Box<dyn Any>)>,
 }
