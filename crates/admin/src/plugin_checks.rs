@@ -32,7 +32,8 @@ pub(crate) fn check(
             found.push_as(format!("{before}{message}"), vec![ConfigError::new(pointer, message)]);
             continue;
         }
-        let credential = side == Side::Consumer && registry.get(name).is_some_and(|def| def.is_auth());
+        let credential =
+            side == Side::Consumer && registry.get(name).is_some_and(|def| def.has_credentials());
         let checked = if credential {
             registry.compile_credential(name, config).map(drop)
         } else {

@@ -48,7 +48,7 @@ pub fn secrets(settings: &Settings, sealing: &Arc<Sealing>) -> Arc<Secrets> {
         value: settings.data_encryption.secret_ttl,
         failure: settings.data_encryption.secret_failure_ttl,
     };
-    let auth = plugins::all().into_iter().filter(|def| def.is_auth()).map(|def| def.name).collect();
+    let auth = plugins::all().into_iter().filter(|def| def.has_credentials()).map(|def| def.name).collect();
     Arc::new(Secrets::new(Arc::clone(sealing), References::new(lifetimes), auth))
 }
 

@@ -1,7 +1,8 @@
 //! The plugins of one route (or of the global rules), sorted and split by phase.
 
 use crate::{
-    Hooks, Meta, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, PluginDef,
+    Exchange, Hooks, Meta, Nested, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite,
+    OnStreamLog, PluginDef,
 };
 use model::var::BodyNeed;
 use router::Expr;
@@ -15,12 +16,31 @@ pub struct CompiledPlugin {
     /// Its `_meta`, where that says anything.
     pub meta: Option<Arc<Meta>>,
     hooks: Hooks,
+    /// The plugins that stand inside its configuration, at any depth.
+    nested: Arc<[Nested]>,
 }
 
 impl CompiledPlugin {
     /// `hooks` that `def` compiled. Without any it stands in its place, and never runs.
-    pub(crate) fn new(def: Arc<PluginDef>, meta: Option<Arc<Meta>>, hooks: Hooks) -> Self {
-        Self { def, meta, hooks }
+    pub(crate) fn new(
+        def: Arc<PluginDef>,
+        meta: Option<Arc<Meta>>,
+        hooks: Hooks,
+        nested: Vec<Nested>,
+    ) -> Self {
+        Self { def, meta, hooks, nested: nested.into() }
+    }
+
+    /// Its hooks.
+    #[must_use]
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+
+    /// The plugins that stand inside its configuration, at any depth: it is made of them as well.
+    #[must_use]
+    pub fn nested(&self) -> &[Nested] {
+        &self.nested
     }
 
     /// What its conditions and its `_meta.filter` ask about the request's body.
@@ -49,6 +69,24 @@ pub struct Step<H: ?Sized> {
     pub def: Arc<PluginDef>,
     /// Its `_meta`, where that says anything.
     pub meta: Option<Arc<Meta>>,
+    /// Whether anything may keep it from running: see [`Step::admits`].
+    guarded: bool,
+}
+
+impl<H: ?Sized> Step<H> {
+    /// Whether the step runs for this request: its filter lets it, it does not leave the request to the configuration of
+    /// the same plugin in `over`, and the plugin did not run inside another one.
+    #[inline]
+    pub fn admits(&self, over: Option<&Chain>, exchange: &mut Exchange<'_>) -> bool {
+        !self.guarded || self.passes_guards(over, exchange)
+    }
+
+    #[inline]
+    fn passes_guards(&self, over: Option<&Chain>, exchange: &mut Exchange<'_>) -> bool {
+        let yields = self.def.prefer_route && over.is_some_and(|chain| chain.has(&self.def));
+        let ran = self.def.action && exchange.skips(&self.def.name);
+        !(yields || ran) && self.meta.as_ref().is_none_or(|meta| meta.admits(exchange))
+    }
 }
 
 /// The hooks of a set of plugins, by phase, each in the order of priority.
@@ -155,6 +193,9 @@ fn steps<H: ?Sized>(plugins: &[CompiledPlugin], hook: impl Fn(&Hooks) -> Option<
                 hook: Arc::clone(hook),
                 def: Arc::clone(&plugin.def),
                 meta: plugin.meta.clone(),
+                guarded: plugin.def.prefer_route
+                    || plugin.def.action
+                    || plugin.meta.as_ref().is_some_and(|meta| meta.filter.is_some()),
             })
         })
         .collect()

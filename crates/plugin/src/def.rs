@@ -101,6 +101,11 @@ pub struct PluginDef {
     pub version: u64,
     /// Where it stands both in a global rule and on the route, the route's alone runs (APISIX's `run_policy`).
     pub prefer_route: bool,
+    /// It authenticates clients (APISIX's `type = 'auth'`).
+    pub auth: bool,
+    /// Other plugins may run it by conditions of their own, and then it runs no second time (APISIX's
+    /// `workflow_handler`).
+    pub action: bool,
     /// The fields that the store holds encrypted, in configurations, consumers' credentials and metadata alike. APISIX's
     /// `encrypt_fields`: names, dotted for fields of fields; what a path crosses or ends in may be a list or a map, of
     /// which every member is meant.
@@ -147,6 +152,8 @@ impl PluginDef {
             priority,
             version: 0,
             prefer_route: false,
+            auth: false,
+            action: false,
             encrypt_fields: Vec::new(),
             proto_field: None,
             control_apis: Vec::new(),
@@ -159,9 +166,15 @@ impl PluginDef {
         }
     }
 
-    /// Whether it is an auth plugin: in consumers it has another configuration than elsewhere.
+    /// Whether it is an auth plugin.
     #[must_use]
     pub fn is_auth(&self) -> bool {
+        self.auth || self.consumer.is_some()
+    }
+
+    /// Whether consumers hold credentials for it: in consumers it has another configuration than elsewhere.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
         self.consumer.is_some()
     }
 
@@ -225,6 +238,20 @@ impl<T: Plugin> PluginDefBuilder<T> {
     #[must_use]
     pub fn prefer_route(mut self) -> Self {
         self.def.prefer_route = true;
+        self
+    }
+
+    /// It authenticates clients, by the credentials of other plugins.
+    #[must_use]
+    pub fn auth(mut self) -> Self {
+        self.def.auth = true;
+        self
+    }
+
+    /// Other plugins may run it: see [`PluginDef::action`].
+    #[must_use]
+    pub fn action(mut self) -> Self {
+        self.def.action = true;
         self
     }
 

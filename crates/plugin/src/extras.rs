@@ -19,6 +19,8 @@ pub struct Extras {
     pub(crate) coding: Option<Coding>,
     /// What the filters of `_meta` said, by the place of that.
     admitted: Vec<(usize, bool)>,
+    /// The plugins that don't run any more, because they ran inside others.
+    pub(crate) skipped: Vec<Arc<str>>,
     /// What plugins share.
     pub extensions: Extensions,
     /// Notes by the place of the plugin that made them.

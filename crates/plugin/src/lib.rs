@@ -24,6 +24,7 @@ mod hooks;
 mod kept;
 mod log_source;
 mod meta;
+mod nested;
 mod observed;
 mod path_rules;
 mod public_api;
@@ -60,6 +61,7 @@ pub use hooks::{
 };
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use meta::Meta;
+pub use nested::{FindIngredients, NESTING_MAX, Nested};
 pub use observed::Remembered;
 pub use path_rules::PathRules;
 pub use public_api::{ApiContext, MakeApis, PublicApi};

@@ -3,11 +3,12 @@
 use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
 use crate::upstreams::as_written;
-use crate::{CompileUpstream, Hooks, Meta, PluginDef, PublicApi, Shared};
+use crate::{CompileUpstream, FindIngredients, Hooks, Meta, Nested, PluginDef, PublicApi, Shared};
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
 use protos::Definitions;
 use serde_json::{Map, Value, json};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use stdx::Folders;
@@ -73,6 +74,12 @@ pub struct CompileContext<'a> {
     /// Where the configuration stands.
     pub parent: Parent<'a>,
     pub(crate) registry: &'a Registry,
+    /// The ingredients of nested plugins.
+    pub(crate) ingredients: &'a dyn FindIngredients,
+    /// How many plugins it stands in.
+    pub(crate) depth: usize,
+    /// The plugins that were compiled inside this one.
+    pub(crate) nested: RefCell<Vec<Nested>>,
 }
 
 /// What a plugin is made of besides its own configuration.
@@ -271,7 +278,7 @@ impl Registry {
         let mut errors = Vec::new();
         for (name, config) in plugins {
             let parent = Parent { resource_key: "", config_version: 0 };
-            let result = match self.get(name).filter(|def| def.is_auth()) {
+            let result = match self.get(name).filter(|def| def.has_credentials()) {
                 Some(_) => self.compile_credential(name, config).map(drop),
                 None => self.compile_one(name, config, Ingredients::default(), parent).map(drop),
             };
@@ -301,7 +308,7 @@ impl Registry {
         errors
     }
 
-    /// Compiles one plugin of a `plugins` object. One that is switched off may be of any configuration.
+    /// As [`Self::compile_with`], with the same ingredients for the plugin and those inside it.
     ///
     /// # Errors
     /// Every mistake; paths start at the `plugins` object.
@@ -312,28 +319,74 @@ impl Registry {
         ingredients: Ingredients<'_>,
         parent: Parent<'_>,
     ) -> Result<CompiledPlugin, Vec<ConfigError>> {
+        self.compile_with(name, config, &ingredients, parent)
+    }
+
+    /// Compiles one plugin of a `plugins` object. One that is switched off may be of any configuration.
+    ///
+    /// # Errors
+    /// Every mistake; paths start at the `plugins` object.
+    pub fn compile_with(
+        &self,
+        name: &str,
+        config: &Value,
+        ingredients: &dyn FindIngredients,
+        parent: Parent<'_>,
+    ) -> Result<CompiledPlugin, Vec<ConfigError>> {
         let Some(entry) = self.entries.get(name) else { return Err(unknown(name)) };
         let meta = Meta::compile(config).map_err(|errors| refuse(name, errors, |error| error))?;
+        let (hooks, nested) = match self.hooks(entry, config, ingredients, parent, 0) {
+            // It never runs, and what it lacks here may be there on another node.
+            Err(_) if meta.as_ref().is_some_and(|meta| meta.disable) => Default::default(),
+            compiled => compiled.map_err(|errors| refuse(name, errors, failed(name)))?,
+        };
+        Ok(CompiledPlugin::new(Arc::clone(&entry.def), meta.map(Arc::new), hooks, nested))
+    }
+
+    /// Compiles a plugin that stands inside `depth` others. What its `_meta` says has no effect.
+    pub(crate) fn compile_nested(
+        &self,
+        name: &str,
+        config: &Value,
+        ingredients: &dyn FindIngredients,
+        parent: Parent<'_>,
+        depth: usize,
+    ) -> Result<CompiledPlugin, Vec<ConfigError>> {
+        let unknown = || vec![ConfigError::new("", format!("unknown plugin [{name}]"))];
+        let entry = self.entries.get(name).ok_or_else(unknown)?;
+        Meta::compile(config)?;
+        let (hooks, nested) = self.hooks(entry, config, ingredients, parent, depth)?;
+        Ok(CompiledPlugin::new(Arc::clone(&entry.def), None, hooks, nested))
+    }
+
+    /// The hooks of a configuration, and the plugins inside it.
+    fn hooks(
+        &self,
+        entry: &Entry,
+        config: &Value,
+        ingredients: &dyn FindIngredients,
+        parent: Parent<'_>,
+        depth: usize,
+    ) -> Result<(Hooks, Vec<Nested>), Vec<ConfigError>> {
+        let name = &entry.def.name;
+        let own = ingredients.find(name, config);
         let cx = CompileContext {
             shared: &self.shared,
-            metadata: ingredients.metadata,
-            definitions: ingredients.definitions,
+            metadata: own.metadata,
+            definitions: own.definitions,
             attributes: self.attributes(name),
             parent,
             registry: self,
+            ingredients,
+            depth,
+            nested: RefCell::default(),
         };
-        let compiled = accept(&entry.validator, config).and_then(|mut config| {
-            if let Some(object) = config.as_object_mut() {
-                object.remove("_meta");
-            }
-            entry.def.compile.compile(config, &cx)
-        });
-        let hooks = match compiled {
-            // It never runs, and what it lacks here may be there on another node.
-            Err(_) if meta.as_ref().is_some_and(|meta| meta.disable) => Hooks::default(),
-            compiled => compiled.map_err(|errors| refuse(name, errors, failed(name)))?,
-        };
-        Ok(CompiledPlugin::new(Arc::clone(&entry.def), meta.map(Arc::new), hooks))
+        let mut config = accept(&entry.validator, config)?;
+        if let Some(object) = config.as_object_mut() {
+            object.remove("_meta");
+        }
+        let hooks = entry.def.compile.compile(config, &cx)?;
+        Ok((hooks, cx.nested.into_inner()))
     }
 
     /// Compiles what a consumer or a credential holds for the auth plugin `name`.

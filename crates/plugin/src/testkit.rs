@@ -189,8 +189,7 @@ fn phase<H: ?Sized>(
     run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
 ) -> Option<Reply> {
     steps.iter().find_map(|step| {
-        let admitted = step.meta.as_ref().is_none_or(|meta| meta.admits(exchange));
-        let mut flow = if admitted { run(&step.hook, exchange) } else { Flow::Next };
+        let mut flow = if step.admits(None, exchange) { run(&step.hook, exchange) } else { Flow::Next };
         while let Flow::Wait(mut future) = flow {
             flow = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(resume) => resume(exchange),
@@ -226,7 +225,7 @@ pub fn preread(chain: &Chain, session: &mut Session<'_>, bytes: &[u8]) -> Stream
 pub fn response(chain: &Chain, exchange: &mut Exchange<'_>, status: u16) {
     exchange.status = status;
     for step in &chain.response {
-        if step.meta.as_ref().is_none_or(|meta| meta.admits(exchange)) {
+        if step.admits(None, exchange) {
             step.hook.response(exchange, &UpstreamResponse::default());
         }
     }
@@ -240,12 +239,22 @@ pub fn reply(chain: &Chain, exchange: &mut Exchange<'_>, reply: &Reply) -> Vec<u
     exchange.status = reply.status;
     let made = UpstreamResponse { head: None, reply: Some(reply) };
     for step in &chain.response {
-        if step.meta.as_ref().is_none_or(|meta| meta.admits(exchange)) {
+        if step.admits(None, exchange) {
             step.hook.response(exchange, &made);
         }
     }
     let filters = exchange.take_body_filters(&made).unwrap_or_default();
     filters.whole(reply.body.as_deref().unwrap_or_default()).expect("filters do their work")
+}
+
+/// Runs the log phase of an exchange that ended with `status`.
+pub fn log(chain: &Chain, exchange: &mut Exchange<'_>, status: u16) {
+    exchange.status = status;
+    for step in &chain.log {
+        if step.admits(None, exchange) {
+            step.hook.log(exchange);
+        }
+    }
 }
 
 /// What becomes of `body` after [`response`].

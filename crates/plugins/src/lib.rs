@@ -40,6 +40,7 @@ pub mod limit_count;
 pub mod limit_req;
 pub mod mocking;
 pub mod mqtt_proxy;
+pub mod multi_auth;
 pub mod node_status;
 pub mod prometheus;
 pub mod proxy_cache;
@@ -57,6 +58,7 @@ pub mod traffic_split;
 pub mod ua_restriction;
 pub mod udp_logger;
 pub mod uri_blocker;
+pub mod workflow;
 
 /// All plugins of routes, in alphabetical order.
 pub const ALL: &[fn() -> PluginDef] = &[
@@ -82,6 +84,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     limit_count::def,
     limit_req::def,
     mocking::def,
+    multi_auth::def,
     node_status::def,
     prometheus::def,
     proxy_cache::def,
@@ -99,6 +102,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     ua_restriction::def,
     udp_logger::def,
     uri_blocker::def,
+    workflow::def,
 ];
 
 /// Those of stream routes, in alphabetical order.

@@ -3,6 +3,7 @@
 //! The arrow points one way: store -> builder -> snapshot -> workers. A resource that can't be compiled is left out,
 //! logged and shown; it never takes the rest of the configuration with it, and never replaces a good snapshot.
 
+mod bound;
 mod builder;
 mod consumers;
 mod dependents;

@@ -1,7 +1,8 @@
 //! What a route takes from other resources: plugins from its plugin config and service, hosts and more from its
 //! service, an upstream from any of them. Nothing is compiled here, so that a changed service costs its routes little.
 
-use crate::resource::{BoundPlugin, Form, Reference, Resource, RouteForm, ServiceForm};
+use crate::bound::BoundPlugin;
+use crate::resource::{Form, Reference, Resource, RouteForm, ServiceForm};
 use crate::{Broken, Route, StreamRoute, Upstream};
 use model::Kind;
 use plugin::{Chain, CompiledPlugin, RouteInfo};

@@ -1,7 +1,7 @@
 //! One stored resource, compiled as far as it goes by itself. What it takes from others (a route from its service) is
 //! put together in [`link`](crate::link), so that a change of one resource compiles that one alone.
 
-use crate::fingerprint::fingerprint;
+use crate::bound::BoundPlugin;
 use crate::metadata::Metadata;
 use crate::protos::Protos;
 use crate::stream_route::StreamMatch;
@@ -10,7 +10,7 @@ use discovery::Discovery;
 use files::Site;
 use model::resource::StaticFiles;
 use model::{ConfigError, Id, Kind, PluginMap};
-use plugin::{CompiledCredential, CompiledPlugin, Ingredients, Parent, Registry};
+use plugin::{CompiledCredential, Registry};
 use router::Conditions;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -108,15 +108,6 @@ pub(crate) struct Reference {
     id_at: usize,
 }
 
-/// A plugin with its configuration, and the version of that.
-#[derive(Debug)]
-pub(crate) struct BoundPlugin {
-    pub(crate) version: u64,
-    /// The id of the definitions that it names.
-    pub(crate) proto: Option<String>,
-    pub(crate) plugin: CompiledPlugin,
-}
-
 /// What compiling one resource needs to know.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Compiler<'a> {
@@ -156,16 +147,13 @@ impl Resource {
     /// Whether it has a plugin of one of these names.
     pub(crate) fn uses_plugin(&self, names: &[&str]) -> bool {
         let mut plugins = self.plugins.iter().chain(&self.stream_plugins);
-        plugins.any(|bound| names.contains(&&*bound.plugin.def.name))
+        plugins.any(|bound| bound.is_made_by(names))
     }
 
     /// Whether one of its plugins names definitions with one of these ids.
     pub(crate) fn uses_proto(&self, ids: &[&str]) -> bool {
-        self.plugins
-            .iter()
-            .chain(&self.stream_plugins)
-            .filter_map(|bound| bound.proto.as_deref())
-            .any(|id| ids.contains(&id))
+        let mut plugins = self.plugins.iter().chain(&self.stream_plugins);
+        plugins.any(|bound| bound.names_proto(ids))
     }
 }
 
@@ -360,28 +348,6 @@ impl Compiler<'_> {
         let registry_before = self.registry_before.and_then(Registry::streams);
         Some(Self { registry: self.registry.streams()?, registry_before, ..self })
     }
-
-    /// Compiles one plugin; `before` are those of the resource as it was.
-    fn plugin(
-        self,
-        name: &str,
-        config: &Value,
-        before: &[BoundPlugin],
-    ) -> Result<BoundPlugin, Vec<ConfigError>> {
-        let metadata = self.metadata.get(name);
-        let proto = self.registry.get(name).and_then(|def| def.proto_named(config));
-        let definitions = proto.as_deref().and_then(|id| self.protos.get(id));
-        let version = fingerprint(name, config, metadata, definitions.map(|proto| &*proto.stored));
-        let alike = self.registry_before.is_none_or(|before| self.registry.treats_alike(before, name));
-        if alike && let Some(plugin) = reuse::plugin(before, name, version) {
-            return Ok(BoundPlugin { version, proto, plugin });
-        }
-        let parent = Parent { resource_key: self.key, config_version: version };
-        let definitions = definitions.map(|proto| &proto.definitions);
-        let ingredients = Ingredients { metadata, definitions };
-        let plugin = self.registry.compile_one(name, config, ingredients, parent)?;
-        Ok(BoundPlugin { version, proto, plugin })
-    }
 }
 
 /// A resource in the making, with the mistakes found so far.
@@ -411,7 +377,7 @@ impl Draft {
                 continue;
             }
             let registry = compiler.registry;
-            if self.of_consumer && registry.get(name).is_some_and(|def| def.is_auth()) {
+            if self.of_consumer && registry.get(name).is_some_and(|def| def.has_credentials()) {
                 // Who switches a credential off wants nobody to come in by it.
                 let disabled = config.pointer("/_meta/disable") == Some(&Value::Bool(true));
                 let credential = self.keep("/plugins", registry.compile_credential(name, config));

@@ -1,17 +1,16 @@
 //! What a resource's new form takes over from the one before, where the content is the same: compiled plugins with
 //! their state, and upstreams and sites with the `uid` under which the workers keep what they know of them.
 
-use crate::resource::{BoundPlugin, Resource};
+use crate::bound::BoundPlugin;
+use crate::resource::Resource;
 use crate::{Shared, Upstream};
 use files::Site;
-use plugin::CompiledPlugin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The plugin `name` among those of `before`, if its configuration there has this version.
-pub(crate) fn plugin(before: &[BoundPlugin], name: &str, version: u64) -> Option<CompiledPlugin> {
-    let bound = before.iter().find(|bound| *bound.plugin.def.name == *name)?;
-    (bound.version == version).then(|| bound.plugin.clone())
+pub(crate) fn plugin<'b>(before: &'b [BoundPlugin], name: &str, version: u64) -> Option<&'b BoundPlugin> {
+    before.iter().find(|bound| *bound.plugin.def.name == *name && bound.version == version)
 }
 
 /// The upstream of `before`, if `compiled` says the same; else `compiled` with a `uid` that no other upstream of this

@@ -24,12 +24,12 @@ pub(super) fn record(
     let merged = exchange.merged.clone();
     let chain = phases::in_force(route.map(|route| &route.chain), &merged);
     for step in &snapshot.global.log {
-        if phases::admits(step, chain, exchange) {
+        if step.admits(chain, exchange) {
             step.hook.log(exchange);
         }
     }
     for step in chain.iter().flat_map(|chain| &chain.log) {
-        if phases::admits(step, None, exchange) {
+        if step.admits(None, exchange) {
             step.hook.log(exchange);
         }
     }

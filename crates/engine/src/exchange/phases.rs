@@ -36,8 +36,8 @@ pub(super) struct Walk<'c> {
 /// A hook that did not just let the exchange pass.
 pub(super) struct Stop {
     flow: Flow,
-    /// The plugin, where what it decides is only noted.
-    observed: Option<Arc<PluginDef>>,
+    /// The plugin, where it waits or what it decides is only noted; counting it costs what other answers don't pay.
+    def: Option<Arc<PluginDef>>,
     meta: Option<Arc<Meta>>,
 }
 
@@ -88,7 +88,7 @@ impl<'c> Walk<'c> {
         let Ok(merged) = self.worker.merged.chain(self.snapshot, serial, route, consumer) else {
             let (name, group) = (&consumer.name, &consumer.group_id);
             tracing::error!(consumer = name, "consumer group {group} does not exist");
-            return Some(Stop { flow: Flow::status(503), observed: None, meta: None });
+            return Some(Stop { flow: Flow::status(503), def: None, meta: None });
         };
         let Some(merged) = merged else { return self.run_rest(Some(route), exchange) };
         exchange.merged = Some(Rc::clone(&merged));
@@ -111,7 +111,7 @@ impl<'c> Walk<'c> {
                 continue;
             }
             self.passed = self.number;
-            if admits(step, over, exchange) {
+            if step.admits(over, exchange) {
                 let flow = if observes(step) {
                     self.observe(&step.def, exchange, |x| run(&step.hook, x))
                 } else {
@@ -120,8 +120,9 @@ impl<'c> Walk<'c> {
                 match flow {
                     Flow::Next => {}
                     flow => {
-                        let observed = observes(step).then(|| Arc::clone(&step.def));
-                        return Some(Stop { flow, observed, meta: step.meta.clone() });
+                        let named = matches!(flow, Flow::Wait(_)) || observes(step);
+                        let def = named.then(|| Arc::clone(&step.def));
+                        return Some(Stop { flow, def, meta: step.meta.clone() });
                     }
                 }
             }
@@ -171,7 +172,7 @@ impl<'c> Walk<'c> {
                     let resume = match outcome(future, link).await {
                         Ok(Some(resume)) => resume,
                         Ok(None) => {
-                            let plugin = stop.def.map_or("", |def| def.name);
+                            let plugin = stop.def.as_ref().map_or("", |def| &*def.name);
                             tracing::error!(plugin, "a plugin's wait timed out after {WAIT_MAX:?}");
                             stop.flow = Flow::status(504);
                             continue;
@@ -179,9 +180,9 @@ impl<'c> Walk<'c> {
                         Err(error) => return Some(Origin::Nobody(error)),
                     };
                     exchange.upstream.started = Moment::now();
-                    stop.flow = match &stop.observed {
-                        Some(def) => self.observe(def, exchange, resume),
-                        None => resume(exchange),
+                    stop.flow = match (&stop.def, stop.meta.as_ref().is_some_and(|meta| meta.observe)) {
+                        (Some(def), true) => self.observe(def, exchange, resume),
+                        _ => resume(exchange),
                     };
                 }
                 Flow::Body(limit_bytes) => {
@@ -243,14 +244,6 @@ async fn outcome(
 #[inline]
 pub(super) fn in_force<'c>(route: Option<&'c Chain>, merged: &'c Option<Rc<Chain>>) -> Option<&'c Chain> {
     merged.as_deref().or(route)
-}
-
-/// Whether the step runs for this request: its filter lets it, and it does not leave the request to the configuration
-/// of the same plugin in `over`.
-#[inline]
-pub(super) fn admits<H: ?Sized>(step: &Step<H>, over: Option<&Chain>, exchange: &mut Exchange<'_>) -> bool {
-    let yields = step.def.prefer_route && over.is_some_and(|chain| chain.has(&step.def));
-    !yields && step.meta.as_ref().is_none_or(|meta| meta.admits(exchange))
 }
 
 /// Whether what the step decides is only noted.

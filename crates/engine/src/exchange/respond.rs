@@ -74,7 +74,7 @@ pub(super) fn run_hooks(
         (chain.map(|chain| &chain.response[..]).unwrap_or_default(), None),
     ] {
         for step in steps {
-            if !phases::admits(step, over, exchange) {
+            if !step.admits(over, exchange) {
                 continue;
             }
             if phases::observes(step) {

@@ -32,7 +32,7 @@ fn scripted(name: &str, greeting: &str, version: u64) -> PluginDef {
     PluginDef { version, ..PluginDef::of(name, 10, schema, compile) }
 }
 
-fn answer(registry: &Registry, name: &str, config: Value) -> String {
+fn answer(registry: &Registry, name: &str, config: &Value) -> String {
     let chain = testkit::chain(registry, &json!({ name: config })).expect("a valid configuration");
     let bench = Bench::new("GET /");
     let reply = testkit::request(&chain, &mut bench.exchange()).expect("an answer");
@@ -43,8 +43,8 @@ fn answer(registry: &Registry, name: &str, config: Value) -> String {
 fn a_definition_made_at_run_time_runs_with_its_own_data() {
     let name = ["greet", "er"].concat();
     let registry = Registry::new([scripted(&name, "hello", 1)], Map::new()).expect("a valid schema");
-    assert_eq!(answer(&registry, &name, json!({})), "hello you");
-    assert_eq!(answer(&registry, &name, json!({"to": "me"})), "hello me");
+    assert_eq!(answer(&registry, &name, &json!({})), "hello you");
+    assert_eq!(answer(&registry, &name, &json!({"to": "me"})), "hello me");
     for (config, path) in [(json!({"to": "nobody"}), "/greeter/to"), (json!({"to": 1}), "/greeter/to")] {
         let plugins = json!({ &*name: config });
         let errors = registry.check(plugins.as_object().expect("an object"));
@@ -61,7 +61,7 @@ fn a_replaced_definition_serves_new_chains_and_leaves_old_ones_alone() {
     assert!(like.treats_alike(&before, "greeter"), "the same version");
     let after = like.with(scripted("greeter", "goodbye", 2)).expect("a valid schema");
     assert!(!after.treats_alike(&before, "greeter"), "another version");
-    assert_eq!(answer(&after, "greeter", json!({})), "goodbye you");
+    assert_eq!(answer(&after, "greeter", &json!({})), "goodbye you");
     drop(before);
     let bench = Bench::new("GET /");
     let reply = testkit::request(&old, &mut bench.exchange()).expect("an answer");

@@ -41,7 +41,11 @@ pub mod stream;
 /// The plugin's definition.
 #[must_use]
 pub fn def() -> PluginDef {
-    PluginDef::new::<LimitConn>("limit-conn", 1003).on_access().encrypt_fields(&["redis_password"]).build()
+    PluginDef::new::<LimitConn>("limit-conn", 1003)
+        .on_access()
+        .action()
+        .encrypt_fields(&["redis_password"])
+        .build()
 }
 
 /// What a user writes. A request's delay is always made from `default_conn_delay`, so `only_use_default_delay` changes

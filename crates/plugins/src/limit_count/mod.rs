@@ -47,7 +47,7 @@ use stdx::window::{Scope, Windows};
 /// The plugin's definition.
 #[must_use]
 pub fn def() -> PluginDef {
-    PluginDef::new::<LimitCount>("limit-count", 1002).on_access().build()
+    PluginDef::new::<LimitCount>("limit-count", 1002).on_access().action().build()
 }
 
 /// The compiled form.

@@ -293,3 +293,24 @@ fn keys_of_other_programs_mean_nothing() {
     assert!(gateway.snapshot.router.is_empty() && gateway.problems().is_empty());
     assert_eq!(gateway.snapshot.revision, 1);
 }
+
+#[test]
+fn metadata_and_definitions_reach_plugins_inside_others() {
+    let mut gateway = Gateway::new();
+    let inside = json!({"alpha": {"text": "x", "proto": "1"}});
+    gateway.put("/routes/1", &json!({"uri": "/", "plugins": {"outer": inside}}));
+    let traced = |gateway: &Gateway| trace(&gateway.route("/").chain);
+    assert_eq!(traced(&gateway), ["x@/routes/1!"]);
+    gateway.put("/plugin_metadata/alpha", &json!({"forbid": "z"}));
+    assert_eq!(traced(&gateway), ["x@/routes/1!z"]);
+    gateway.put("/protos/1", &json!({"content": "message M {}"}));
+    assert_eq!(traced(&gateway), ["x@/routes/1!z#M"]);
+    let compiled = gateway.compiled();
+    gateway.put("/routes/1", &json!({"uri": "/", "name": "a", "plugins": {"outer": inside}}));
+    assert_eq!(gateway.compiled(), compiled, "nothing of the plugin changed");
+    gateway.put("/plugin_metadata/alpha", &json!({"forbid": "x"}));
+    assert_eq!(gateway.problems(), ["/routes/1 /plugins/outer/text"]);
+    assert_eq!(traced(&gateway), ["x@/routes/1!z#M"], "the earlier version stays");
+    gateway.delete("/plugin_metadata/alpha");
+    assert_eq!(traced(&gateway), ["x@/routes/1!#M"]);
+}

@@ -4,7 +4,9 @@ use crate::{BuildOptions, Builder, Route, Snapshot};
 use model::ConfigError;
 use model::var::{Var, VarSource};
 use plugin::testkit::Bench;
-use plugin::{Chain, CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Registry, RouteInfo};
+use plugin::{
+    Chain, CompileContext, Exchange, Flow, Hooks, OnAccess, Plugin, PluginDef, Registry, RouteInfo,
+};
 use router::RequestFacts;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -19,6 +21,15 @@ pub(crate) fn alpha_def() -> PluginDef {
 
 pub(crate) fn beta_def() -> PluginDef {
     PluginDef::new::<Trace>("beta", 1).on_access().build()
+}
+
+/// A plugin with an `alpha` inside.
+pub(crate) fn outer_def() -> PluginDef {
+    let compile = |config: Value, cx: &CompileContext<'_>| {
+        let inside = cx.compile("alpha", config.get("alpha").unwrap_or(&Value::Null))?;
+        Ok(Hooks { access: inside.hooks().access.clone(), ..Hooks::default() })
+    };
+    PluginDef::of("outer", 3, json!({"type": "object"}), compile)
 }
 
 /// How often a [`Trace`] was compiled: shared plugin state, so that tests don't see each other's.
@@ -71,7 +82,8 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) fn new() -> Self {
         let streams = Registry::new([beta_def()], Map::new()).expect("valid schemas");
-        let registry = Registry::new([alpha_def(), beta_def()], Map::new()).expect("valid schemas");
+        let registry =
+            Registry::new([alpha_def(), beta_def(), outer_def()], Map::new()).expect("valid schemas");
         let registry = Arc::new(registry.with_streams(streams));
         let mut builder = Builder::new(Arc::clone(&registry), BuildOptions::default());
         let snapshot = builder.load(0, &[]);
@@ -106,7 +118,7 @@ impl Gateway {
 
     /// Goes on with another registry, made of these plugins.
     pub(crate) fn renew(&mut self, plugins: Vec<PluginDef>, attributes: Map<String, Value>) {
-        let disabled = [alpha_def(), beta_def()].map(|def| def.name);
+        let disabled = [alpha_def(), beta_def(), outer_def()].map(|def| def.name);
         let disabled = disabled.into_iter().filter(|name| plugins.iter().all(|def| def.name != *name));
         let disabled = disabled.collect();
         let registry = Registry::new(plugins, attributes).expect("valid schemas").without(disabled);

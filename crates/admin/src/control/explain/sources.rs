@@ -89,7 +89,7 @@ impl Sources {
         if let (Kind::Consumer, Some(Value::Object(plugins))) = (kind, value.get_mut("plugins")) {
             // What a consumer is known by is no setting of the plugin that asks for it.
             let registry = control.current().registry;
-            plugins.retain(|name, _| !registry.get(name).is_some_and(|def| def.is_auth()));
+            plugins.retain(|name, _| !registry.get(name).is_some_and(|def| def.has_credentials()));
         }
         self.layers.push(Layer { kind, key: control.shown_key(&entry.key), value });
         Ok(Some(self.layers.len() - 1))
