@@ -39,6 +39,8 @@ mod vars;
 
 #[doc(hidden)]
 pub mod fuzzing;
+
+#[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 
 pub use auth::{Authenticator, CompileCredential, CompiledCredential, ConsumerSide};
