@@ -38,7 +38,7 @@ use plugin::{
 use router::Expr;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stdx::{PerWorker, WorkerToken};
+use stdx::{LazyPerWorker, WorkerToken};
 
 /// The plugin's definition.
 #[must_use]
@@ -83,7 +83,7 @@ struct Rule {
     matches: Vec<Expr>,
     /// Of each weighted upstream; `None`: the route's own.
     upstreams: Vec<Option<UpstreamChoice>>,
-    turns: PerWorker<Balancer>,
+    turns: LazyPerWorker<Balancer>,
 }
 
 impl Plugin for TrafficSplit {
@@ -166,11 +166,7 @@ impl RuleConfig {
             .map(|(one, port)| Node { host: "", port, weight: one.weight, priority: 0 })
             .collect();
         let first = Balancer::new(Algorithm::RoundRobin, &nodes, stdx::hash::seed());
-        let mut worker = 0;
-        let turns = PerWorker::new(|| {
-            worker += 1;
-            first.fork(worker)
-        });
+        let turns = LazyPerWorker::new(move |worker| first.fork(worker as u64 + 1));
         Ok(Rule { matches, upstreams, turns })
     }
 }

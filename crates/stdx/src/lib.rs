@@ -18,4 +18,4 @@ pub use keyed::Keyed;
 pub use moment::Moment;
 pub use persistent::PersistentMap;
 pub use segment::Segment;
-pub use worker::{PerWorker, WorkerToken};
+pub use worker::{LazyPerWorker, PerWorker, WorkerToken};

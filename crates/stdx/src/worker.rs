@@ -3,7 +3,7 @@
 //! A [`WorkerToken`] proves which worker the running thread is. Tokens are unique per index and can't leave their
 //! thread, so a [`PerWorker`] cell indexed by a token is reached by one thread only.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -78,6 +78,42 @@ impl<T> PerWorker<T> {
     }
 }
 
+/// As [`PerWorker`], for state that there is one of for each configuration: a worker's value is made when the worker first
+/// asks for it, so a configuration that no request meets takes 2 KiB, and one that is only checked not much longer. Each
+/// look costs one load more.
+pub struct LazyPerWorker<T> {
+    cells: Box<[OnceCell<Box<Cell<T>>>]>,
+    init: Box<dyn Fn(usize) -> T + Send + Sync>,
+}
+
+// SAFETY: as for `PerWorker`: a cell is only reached through `with`, by the one living token of its index, and so is made
+// only there. `init` is shared and `Sync`.
+#[allow(unsafe_code, reason = "the crate's purpose: worker-owned state behind a shared reference")]
+unsafe impl<T: Send> Sync for LazyPerWorker<T> {}
+
+impl<T> LazyPerWorker<T> {
+    /// Values that `init` makes from a worker's index.
+    pub fn new(init: impl Fn(usize) -> T + Send + Sync + 'static) -> Self {
+        Self { cells: (0..WORKERS_MAX).map(|_| OnceCell::new()).collect(), init: Box::new(init) }
+    }
+
+    /// Runs `f` on the value of the worker that holds `token`.
+    ///
+    /// # Panics
+    /// When `f` calls `with` on the same cell again.
+    #[inline]
+    pub fn with<R>(&self, token: &WorkerToken, f: impl FnOnce(&mut T) -> R) -> R {
+        let make = || Box::new(Cell(RefCell::new((self.init)(token.index))));
+        f(&mut self.cells[token.index].get_or_init(make).0.borrow_mut())
+    }
+}
+
+impl<T> std::fmt::Debug for LazyPerWorker<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LazyPerWorker").finish_non_exhaustive()
+    }
+}
+
 impl<T: Default> Default for PerWorker<T> {
     fn default() -> Self {
         Self::new(T::default)
@@ -93,6 +129,28 @@ impl<T> std::fmt::Debug for PerWorker<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lazy_state_is_made_by_the_worker_that_asks() {
+        let made = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let noted = std::sync::Arc::clone(&made);
+        let cells = LazyPerWorker::new(move |index| {
+            noted.lock().expect("no panic").push(index);
+            0_u64
+        });
+        assert!(made.lock().expect("no panic").is_empty());
+        let token = WorkerToken::claim().expect("one of 256");
+        let other = std::thread::scope(|scope| {
+            let counted = scope.spawn(|| {
+                let token = WorkerToken::claim().expect("one of 256");
+                (token.index(), [(); 3].map(|()| cells.with(&token, |n| (*n += 1, *n).1)))
+            });
+            counted.join().expect("no panic")
+        });
+        assert_eq!(other.1, [1, 2, 3]);
+        assert_eq!(cells.with(&token, |n| *n), 0, "the other worker's count is not seen");
+        assert_eq!(*made.lock().expect("no panic"), [other.0, token.index()]);
+    }
 
     #[test]
     fn tokens_of_living_threads_differ_and_state_stays_apart() {
