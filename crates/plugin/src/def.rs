@@ -2,8 +2,8 @@
 
 use crate::registry::CompileContext;
 use crate::{
-    ApiContext, Authenticator, ConsumerSide, Hooks, MakeApis, OnAccess, OnBeforeProxy, OnLog, OnPreread,
-    OnResponse, OnRewrite, OnStreamLog, PublicApi,
+    ApiContext, Authenticator, ConsumerSide, ControlApi, Hooks, MakeApis, OnAccess, OnBeforeProxy, OnLog,
+    OnPreread, OnResponse, OnRewrite, OnStreamLog, PublicApi,
 };
 use model::ConfigError;
 use model::var::BodyNeed;
@@ -69,24 +69,6 @@ where
     fn compile(&self, config: Value, cx: &CompileContext<'_>) -> Result<Hooks, Vec<ConfigError>> {
         self(config, cx)
     }
-}
-
-/// One of a plugin's own endpoints in the control API: `GET /v1/plugin/{plugin}/{path}`.
-#[derive(Debug)]
-pub struct ControlApi {
-    /// The path below the plugin's.
-    pub path: &'static str,
-    /// Makes the answer to a query, which is what stands behind the `?`.
-    pub answer: fn(query: &str) -> ControlAnswer,
-}
-
-/// What such an endpoint answers, with status 200.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ControlAnswer {
-    /// As `text/plain`.
-    Text(String),
-    /// As `application/json`.
-    Json(Value),
 }
 
 /// A plugin's definition, which the registry holds: `PluginDef::new::<T>(name, priority).on_access().build()` for a plugin

@@ -1,7 +1,9 @@
 //! One request and its response, on their way through the gateway.
 
 use crate::extras::Extras;
-use crate::{Chain, ClientView, ConsumerInfo, Consumers, HeaderEdits, Identity, Request, Services};
+use crate::{
+    Chain, ClientView, ConsumerInfo, Consumers, Extensions, HeaderEdits, Identity, Request, Services,
+};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
@@ -143,6 +145,19 @@ impl<'a> Exchange<'a> {
     /// What few requests need, made now if there is nothing yet.
     pub fn extras(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
+    }
+}
+
+impl Exchange<'_> {
+    /// The values that plugins share, to be changed.
+    pub fn extensions(&mut self) -> &mut Extensions {
+        &mut self.extras().extensions
+    }
+
+    /// The shared value of type `T`.
+    #[must_use]
+    pub fn extension<T: 'static>(&self) -> Option<&T> {
+        self.extras.as_ref()?.extensions.get()
     }
 }
 

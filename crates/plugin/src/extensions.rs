@@ -1,6 +1,5 @@
 //! Values that the plugins of an exchange share.
 
-use crate::{Exchange, Session};
 use std::any::{Any, TypeId};
 use std::fmt;
 
@@ -57,32 +56,6 @@ impl Extensions {
 impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Extensions").field("len", &self.len()).finish()
-    }
-}
-
-impl Exchange<'_> {
-    /// The values that plugins share, to be changed.
-    pub fn extensions(&mut self) -> &mut Extensions {
-        &mut self.extras().extensions
-    }
-
-    /// The shared value of type `T`.
-    #[must_use]
-    pub fn extension<T: 'static>(&self) -> Option<&T> {
-        self.extras.as_ref()?.extensions.get()
-    }
-}
-
-impl Session<'_> {
-    /// The values that plugins share, to be changed.
-    pub fn extensions(&mut self) -> &mut Extensions {
-        &mut self.extras.extensions
-    }
-
-    /// The shared value of type `T`.
-    #[must_use]
-    pub fn extension<T: 'static>(&self) -> Option<&T> {
-        self.extras.extensions.get()
     }
 }
 

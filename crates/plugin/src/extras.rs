@@ -1,6 +1,6 @@
 //! What few exchanges need, kept out of the way of all others.
 
-use crate::{BodyFilters, Coding, Extensions, Keeper, KeptResponse};
+use crate::{BodyFilters, Coding, Extensions, Keeper, KeptResponse, UpstreamChoice};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -25,15 +25,6 @@ pub struct Extras {
     pub extensions: Extensions,
     /// Notes by the place of the plugin that made them.
     notes: Vec<(usize, Box<dyn Any>)>,
-}
-
-/// An upstream that a plugin chose.
-#[derive(Debug, Clone)]
-pub enum UpstreamChoice {
-    /// The resource with this id.
-    Id(Arc<str>),
-    /// One that is written in the plugin's configuration: what [`crate::CompileContext::upstream`] made of it.
-    Written(Arc<dyn Any + Send + Sync>),
 }
 
 impl Extras {

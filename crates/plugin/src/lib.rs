@@ -11,6 +11,7 @@ mod chain;
 mod client;
 mod coding;
 mod consumer;
+mod control;
 mod def;
 mod exchange;
 mod extensions;
@@ -34,6 +35,7 @@ mod services;
 mod session;
 mod shared;
 mod target;
+mod upstream_choice;
 mod upstreams;
 mod vars;
 
@@ -50,10 +52,11 @@ pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
 pub use coding::{Coding, has_no_body};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
-pub use def::{Compile, ControlAnswer, ControlApi, Plugin, PluginDef, PluginDefBuilder, schema_of};
+pub use control::{ControlAnswer, ControlApi, ControlBody, ControlHandler, ControlRequest};
+pub use def::{Compile, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extensions::Extensions;
-pub use extras::{Extras, UpstreamChoice};
+pub use extras::Extras;
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::fields as form_fields;
 pub use headers::{HeaderEdits, write_field};
@@ -76,6 +79,7 @@ pub use services::{
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
 pub use target::{Authority, MethodName, Target, encode_controls, encode_path};
+pub use upstream_choice::UpstreamChoice;
 pub use upstreams::CompileUpstream;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `_meta.mode: observe`: a hook runs, and the exchange is as if it had not.
 
-use crate::extras::UpstreamChoice;
 use crate::request::RequestEdits;
-use crate::{ClientView, ConsumerInfo, Exchange, HeaderEdits};
+use crate::{ClientView, ConsumerInfo, Exchange, HeaderEdits, UpstreamChoice};
 use std::borrow::Cow;
 
 /// What hooks may change of an exchange, as it was before one of them. What a plugin counts and notes for itself is not

@@ -3,7 +3,10 @@
 use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
 use crate::upstreams::as_written;
-use crate::{CompileUpstream, FindIngredients, Hooks, Meta, Nested, PluginDef, PublicApi, Shared};
+use crate::{
+    CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Meta, Nested, PluginDef,
+    PublicApi, Shared,
+};
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
 use protos::Definitions;
@@ -387,6 +390,22 @@ impl Registry {
         }
         let hooks = entry.def.compile.compile(config, &cx)?;
         Ok((hooks, cx.nested.into_inner()))
+    }
+
+    /// Answers a request to `/v1/plugin/{plugin}/{path}` of the control API; `None` where the plugin has no such endpoint.
+    #[must_use]
+    pub fn control(
+        &self,
+        plugin: &str,
+        method: &str,
+        path: &str,
+        query: &str,
+        body: &[u8],
+    ) -> Option<ControlAnswer> {
+        let api = self.get(plugin)?.control_apis.iter().find(|api| api.answers(method, path))?;
+        let attributes = self.attributes(plugin);
+        let request = ControlRequest { method, path, query, body, shared: &self.shared, attributes };
+        Some((api.handler)(&request))
     }
 
     /// Compiles what a consumer or a credential holds for the auth plugin `name`.

@@ -2,7 +2,7 @@
 
 use crate::extras::Extras;
 use crate::vars::{number, seconds, ssl_var, text};
-use crate::{Client, Gateway, RouteInfo, UpstreamTrace};
+use crate::{Client, Extensions, Gateway, RouteInfo, UpstreamTrace};
 use model::var::{Var, VarSource};
 use observe::access_log::{LogHeader, LogSource, UpstreamFields};
 use std::borrow::Cow;
@@ -100,6 +100,19 @@ impl<'a> Session<'a> {
             vars: Vec::new(),
             extras: Extras::default(),
         }
+    }
+}
+
+impl Session<'_> {
+    /// The values that plugins share, to be changed.
+    pub fn extensions(&mut self) -> &mut Extensions {
+        &mut self.extras.extensions
+    }
+
+    /// The shared value of type `T`.
+    #[must_use]
+    pub fn extension<T: 'static>(&self) -> Option<&T> {
+        self.extras.extensions.get()
     }
 }
 

@@ -21,8 +21,8 @@
 
 use model::ConfigError;
 use plugin::{
-    CompileContext, ControlAnswer, ControlApi, Exchange, Flow, OnAccess, OnLog, OnResponse, OnRewrite,
-    Plugin, PluginDef, UpstreamChoice, UpstreamResponse,
+    CompileContext, ControlAnswer, ControlApi, ControlRequest, Exchange, Flow, OnAccess, OnLog, OnResponse,
+    OnRewrite, Plugin, PluginDef, UpstreamChoice, UpstreamResponse,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub fn def() -> PluginDef {
         .on_access()
         .on_response()
         .on_log()
-        .control_apis([ControlApi { path: "hello", answer: hello }])
+        .control_apis([ControlApi::new("GET", "hello", hello)])
         .build()
 }
 
@@ -137,11 +137,11 @@ impl OnLog for ExamplePlugin {
 }
 
 /// `GET /v1/plugin/example-plugin/hello`
-fn hello(query: &str) -> ControlAnswer {
-    if query.split('&').any(|arg| arg.split('=').next() == Some("json")) {
-        ControlAnswer::Json(json!({ "msg": "world" }))
+fn hello(request: &ControlRequest<'_>) -> ControlAnswer {
+    if request.query.split('&').any(|arg| arg.split('=').next() == Some("json")) {
+        ControlAnswer::json(200, json!({ "msg": "world" }))
     } else {
-        ControlAnswer::Text("world\n".to_owned())
+        ControlAnswer::text("world\n")
     }
 }
 
@@ -169,8 +169,10 @@ mod tests {
 
     #[test]
     fn the_control_api_says_hello() {
-        let object = ControlAnswer::Json(json!({"msg": "world"}));
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
+        let hello = |query: &str| registry.control("example-plugin", "GET", "hello", query, b"");
+        let object = Some(ControlAnswer::json(200, json!({"msg": "world"})));
         assert_eq!((hello("json"), hello("a&json=1")), (object.clone(), object));
-        assert_eq!(hello("jsons"), ControlAnswer::Text("world\n".to_owned()));
+        assert_eq!(hello("jsons"), Some(ControlAnswer::text("world\n")));
     }
 }

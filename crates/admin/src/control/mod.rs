@@ -1,7 +1,7 @@
 //! The control API: the state of this one process, for the operator of this one machine. Paths, bodies and codes are
 //! APISIX's (`apisix/control/v1.lua`); `POST /v1/explain` and `GET /v1/problems` are our own.
 //!
-//! It reads and never writes. It asks nobody who they are, so it listens on loopback unless it is told otherwise.
+//! Of the configuration it reads and never writes; plugins' own endpoints do what the plugins say. It asks nobody who they are, so it listens on loopback unless it is told otherwise.
 
 mod dump;
 mod explain;
@@ -18,7 +18,7 @@ use crate::AdminResponse;
 use crate::respond::Answer;
 use discovery::Discovery;
 use model::Kind;
-use plugin::{ControlAnswer, Registry};
+use plugin::{ControlAnswer, ControlBody, Registry};
 use snapshot::{FollowStatus, Published};
 use std::sync::{Arc, PoisonError, RwLock};
 use store::Store;
@@ -142,17 +142,16 @@ impl Control {
             ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
             ("POST", ["gc"]) => Ok(AdminResponse::empty(200)),
             ("POST", ["explain"]) => explain::answer(self, &request.body).await,
-            ("GET", ["plugin", name, path @ ..]) => {
+            (method, ["plugin", name, below @ ..]) => {
                 let registry = self.current().registry;
-                let apis = registry.get(name).map(|def| &*def.control_apis).unwrap_or_default();
-                let api = apis.iter().find(|api| path == [api.path]);
-                match api.map(|api| (api.answer)(&request.query)) {
-                    Some(ControlAnswer::Text(text)) => {
-                        Ok(AdminResponse::text(200, &text).with("Content-Type", "text/plain"))
+                let answer = registry.control(name, method, &below.join("/"), &request.query, &request.body);
+                let Some(ControlAnswer { status, body }) = answer else { return not_found() };
+                Ok(match body {
+                    ControlBody::Text(text) => {
+                        AdminResponse::text(status, &text).with("Content-Type", "text/plain")
                     }
-                    Some(ControlAnswer::Json(value)) => Ok(AdminResponse::json(200, &value)),
-                    None => not_found(),
-                }
+                    ControlBody::Json(value) => AdminResponse::json(status, &value),
+                })
             }
             _ => not_found(),
         }
