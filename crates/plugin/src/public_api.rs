@@ -1,6 +1,7 @@
 //! What plugins answer to clients: endpoints that are reached where a route opens them, and nowhere else.
 
-use crate::{Exchange, Flow, PluginDef, Registry, Reply, Shared};
+use crate::{CompileContext, Exchange, Flow, PluginDef, Registry, Reply, Shared};
+use observe::Metrics;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,6 +23,15 @@ pub struct ApiContext<'a> {
     pub shared: &'a Shared,
     /// The plugin's part of `plugin_attr` in the configuration file.
     pub attributes: Option<&'a Value>,
+}
+
+impl CompileContext<'_> {
+    /// The process's metrics, where a plugin registers its own: `cx.metrics().counter(name, help, labels)`. A family that
+    /// is registered stays until the process ends, whatever becomes of the configuration.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.shared.get()
+    }
 }
 
 /// Makes a plugin's endpoints.

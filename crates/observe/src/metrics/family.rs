@@ -1,6 +1,6 @@
 //! All series of one metric.
 
-use super::text::label_text;
+use super::name::Described;
 use super::{Metric, SERIES_MAX};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ const OVERFLOW: &str = "overflow";
 
 /// The series of one metric, each with one cell per worker that counted in it. Looked into when a worker meets a label
 /// set for the first time, and by scrapes.
-pub(super) struct Family<C> {
-    metric: Metric,
+pub(super) struct Family<C, M = Metric> {
+    metric: M,
     series_max: usize,
     inner: Mutex<Inner<C>>,
 }
@@ -23,8 +23,8 @@ struct Inner<C> {
     overflowed: u64,
 }
 
-impl<C> Family<C> {
-    pub(super) fn new(metric: Metric, series_max: usize) -> Self {
+impl<C, M: Described> Family<C, M> {
+    pub(super) fn new(metric: M, series_max: usize) -> Self {
         Self {
             metric,
             series_max: series_max.clamp(1, SERIES_MAX),
@@ -35,7 +35,7 @@ impl<C> Family<C> {
     /// The worker's own cell of the series with these label values. Once the family is full a new label set is counted
     /// in one series that keeps the first of several labels (a status, a direction: few values) and nothing else.
     pub(super) fn cell(&self, worker: &WorkerToken, values: &[&str], make: impl FnOnce() -> C) -> Arc<C> {
-        let text = label_text(self.metric.labels(), values);
+        let text = self.metric.label_text(values);
         let mut inner = self.lock();
         let text = if inner.series.len() < self.series_max || inner.series.contains_key(text.as_str()) {
             text
@@ -45,7 +45,7 @@ impl<C> Family<C> {
             if let [first, _, ..] = values {
                 shown[0] = first;
             }
-            label_text(self.metric.labels(), &shown)
+            self.metric.label_text(&shown)
         };
         let cells = inner.series.entry(text.into_boxed_str()).or_default();
         if let Some((_, cell)) = cells.iter().find(|(index, _)| *index == worker.index()) {
@@ -63,8 +63,8 @@ impl<C> Family<C> {
         }
     }
 
-    pub(super) fn metric(&self) -> Metric {
-        self.metric
+    pub(super) fn metric(&self) -> &M {
+        &self.metric
     }
 
     /// How often a label set found no place of its own.

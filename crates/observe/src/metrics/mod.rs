@@ -5,16 +5,18 @@ mod connections;
 mod family;
 mod http;
 mod name;
+mod registered;
 mod streams;
 mod text;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use stdx::WorkerToken;
 
 pub use connections::{ConnectionTotals, Connections, State};
 pub use http::{DisabledLabels, HttpLabels, HttpSample};
 pub use name::{Kind, Metric};
+pub use registered::{Counters, FAMILIES_MAX, Gauges, Histograms, LABELS_MAX, RegisterError};
 pub use streams::{OpenStream, StreamSample};
 
 /// APISIX's `default_buckets`: upper bounds of the latency histogram, in milliseconds.
@@ -57,6 +59,7 @@ pub struct Metrics {
     /// Client connections and requests.
     pub connections: Connections,
     collect: OnceLock<Collect>,
+    registered: registered::Registered,
 }
 
 /// Sets what is only known when it is asked for.
@@ -81,7 +84,38 @@ impl Metrics {
             gauges: std::array::from_fn(|_| Mutex::default()),
             connections: Connections::default(),
             collect: OnceLock::new(),
+            registered: registered::Registered::new(config.series_max.clamp(1, SERIES_MAX)),
         }
+    }
+
+    /// The counters called `name`, without the prefix, with these labels: a plugin's. New ones where the name is free.
+    ///
+    /// # Errors
+    /// When name or labels are none, the name is another metric's, or [`FAMILIES_MAX`] are registered.
+    pub fn counter(&self, name: &str, help: &str, labels: &[&str]) -> Result<Arc<Counters>, RegisterError> {
+        self.registered.counters(name, help, labels)
+    }
+
+    /// The gauges called `name`, as [`Self::counter`].
+    ///
+    /// # Errors
+    /// As [`Self::counter`].
+    pub fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> Result<Arc<Gauges>, RegisterError> {
+        self.registered.gauges(name, help, labels)
+    }
+
+    /// The histograms called `name`, as [`Self::counter`]; `bounds` are the buckets' upper bounds, ascending.
+    ///
+    /// # Errors
+    /// As [`Self::counter`], and when the bounds don't ascend or are more than [`BUCKETS_MAX`].
+    pub fn histogram(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        bounds: &[u64],
+    ) -> Result<Arc<Histograms>, RegisterError> {
+        self.registered.histograms(name, help, labels, bounds)
     }
 
     /// Has `collect` set gauges before each scrape. What came first stays.
@@ -130,8 +164,8 @@ impl Metrics {
 
     /// Sets a gauge; `values` in the order of [`Metric::labels`].
     pub fn set(&self, metric: Metric, values: &[&str], value: f64) {
-        self.gauge(metric, |series| {
-            series.insert(text::label_text(metric.labels(), values).into(), value);
+        self.own_gauge(metric, |series| {
+            series.insert(name::label_text(metric.labels(), values).into(), value);
         });
     }
 
@@ -139,12 +173,12 @@ impl Metrics {
     pub fn replace<'v>(&self, metric: Metric, samples: impl IntoIterator<Item = (&'v [&'v str], f64)>) {
         let samples = samples.into_iter();
         let fresh = samples
-            .map(|(values, value)| (text::label_text(metric.labels(), values).into(), value))
+            .map(|(values, value)| (name::label_text(metric.labels(), values).into(), value))
             .collect();
-        self.gauge(metric, |series| *series = fresh);
+        self.own_gauge(metric, |series| *series = fresh);
     }
 
-    fn gauge<R>(&self, metric: Metric, f: impl FnOnce(&mut BTreeMap<Box<str>, f64>) -> R) -> R {
+    fn own_gauge<R>(&self, metric: Metric, f: impl FnOnce(&mut BTreeMap<Box<str>, f64>) -> R) -> R {
         f(&mut self.gauges[metric as usize].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -158,15 +192,15 @@ impl Metrics {
             Metric::StreamBandwidth => text.counters(&self.streams.bandwidth),
             Metric::StreamConnectionTotal => text.counters(&self.streams.connections),
             Metric::StreamStatus => text.counters(&self.streams.status),
-            Metric::HttpLatency => text.histograms(&self.http.latency, &self.bounds_ms),
+            Metric::HttpLatency => text.histograms(&self.http.latency, &self.bounds_ms, 1000.0),
             Metric::HttpRequestsTotal => {
-                text.head(metric);
-                text.sample(metric, "", "", self.connections.totals().requests);
+                text.head(&metric);
+                text.sample(&metric, "", "", self.connections.totals().requests);
             }
             Metric::NginxHttpCurrentConnections => self.show_connections(text),
             Metric::NginxMetricErrorsTotal => {
-                text.head(metric);
-                text.sample(metric, "", "", self.overflowed().iter().map(|(_, count)| count).sum::<u64>());
+                text.head(&metric);
+                text.sample(&metric, "", "", self.overflows());
             }
             Metric::MetricSeriesOverflowTotal => self.show_overflow(text),
             Metric::ConfigValuesSkipped
@@ -175,12 +209,12 @@ impl Metrics {
             | Metric::EtcdReachable
             | Metric::NodeInfo
             | Metric::UpstreamStatus => {
-                self.gauge(metric, |series| {
+                self.own_gauge(metric, |series| {
                     if !series.is_empty() {
-                        text.head(metric);
+                        text.head(&metric);
                     }
                     for (labels, value) in series {
-                        text.sample(metric, "", labels, *value);
+                        text.sample(&metric, "", labels, *value);
                     }
                 });
             }
@@ -190,7 +224,7 @@ impl Metrics {
     fn show_connections(&self, text: &mut text::Text<'_>) {
         let metric = Metric::NginxHttpCurrentConnections;
         let totals = self.connections.totals();
-        text.head(metric);
+        text.head(&metric);
         for (state, count) in [
             ("accepted", totals.accepted),
             ("active", totals.active),
@@ -199,16 +233,27 @@ impl Metrics {
             ("waiting", totals.waiting),
             ("writing", totals.writing),
         ] {
-            text.sample(metric, "", &text::label_text(metric.labels(), &[state]), count);
+            text.sample(&metric, "", &name::label_text(metric.labels(), &[state]), count);
         }
     }
 
     fn show_overflow(&self, text: &mut text::Text<'_>) {
         let metric = Metric::MetricSeriesOverflowTotal;
-        text.head(metric);
+        text.head(&metric);
         for (of, count) in self.overflowed() {
-            text.sample(metric, "", &text::label_text(metric.labels(), &[of.name()]), count);
+            text.sample(&metric, "", &name::label_text(metric.labels(), &[of.name()]), count);
         }
+        for (of, count) in self.registered.overflowed() {
+            text.sample(&metric, "", &name::label_text(metric.labels(), &[&of]), count);
+        }
+    }
+
+    /// Label sets that found no place of their own, in all metrics.
+    fn overflows(&self) -> u64 {
+        let registered = self.registered.overflowed();
+        let own = self.overflowed();
+        let own = own.iter().map(|(_, count)| count);
+        own.chain(registered.iter().map(|(_, count)| count)).sum()
     }
 
     fn overflowed(&self) -> [(Metric, u64); 9] {
@@ -241,6 +286,7 @@ pub fn exposition(metrics: &Metrics) -> String {
     for metric in Metric::ALL {
         metrics.show(metric, &mut text);
     }
+    metrics.registered.show(&mut text);
     text.finish()
 }
 

@@ -1,4 +1,4 @@
-//! Every metric there is: name, kind, help and labels, in one place. Names and labels are APISIX's, so that its
+//! Every metric of the gateway's own: name, kind, help and labels, in one place; plugins register theirs. Names and labels are APISIX's, so that its
 //! dashboards show our numbers.
 
 /// A metric. The variants stand in the order of their names, which is the order of the exposition.
@@ -42,6 +42,39 @@ pub enum Metric {
     StreamStatus,
     /// What health checks say of nodes: 1 healthy, 0 not.
     UpstreamStatus,
+}
+
+/// What the exposition says of a metric.
+pub(super) trait Described {
+    /// The name without the prefix.
+    fn name(&self) -> &str;
+
+    /// What it is about, for the `HELP` line.
+    fn help(&self) -> &str;
+
+    /// The kind.
+    fn kind(&self) -> Kind;
+
+    /// The labels with these values, in the order of the exposition.
+    fn label_text(&self, values: &[&str]) -> String;
+}
+
+impl Described for Metric {
+    fn name(&self) -> &str {
+        Self::name(*self)
+    }
+
+    fn help(&self) -> &str {
+        Self::help(*self)
+    }
+
+    fn kind(&self) -> Kind {
+        Self::kind(*self)
+    }
+
+    fn label_text(&self, values: &[&str]) -> String {
+        label_text(self.labels(), values)
+    }
 }
 
 /// The kinds of the text format.
@@ -202,6 +235,28 @@ impl Metric {
     }
 }
 
+/// `a="1",b="2"`, the values escaped as the format asks.
+pub(super) fn label_text<N: AsRef<str>>(names: &[N], values: &[&str]) -> String {
+    let mut text = String::new();
+    for (name, value) in names.iter().zip(values) {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(name.as_ref());
+        text.push_str("=\"");
+        for c in value.chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                '"' => text.push_str("\\\""),
+                '\n' => text.push_str("\\n"),
+                c => text.push(c),
+            }
+        }
+        text.push('"');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,5 +265,11 @@ mod tests {
     fn metrics_are_listed_by_name_and_their_numbers_follow() {
         assert!(Metric::ALL.is_sorted_by_key(|metric| metric.name()));
         assert!(Metric::ALL.iter().enumerate().all(|(at, metric)| *metric as usize == at));
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        assert_eq!(label_text(&["a", "b"], &["x\"y\\z\n", ""]), r#"a="x\"y\\z\n",b="""#);
+        assert_eq!(label_text::<&str>(&[], &[]), "");
     }
 }

@@ -5,7 +5,7 @@
 
 use super::cell::{Counter, Histogram};
 use super::family::Family;
-use super::name::{Kind, Metric};
+use super::name::{Described, Kind};
 use std::fmt::{Display, Write};
 
 /// An exposition in the making.
@@ -25,7 +25,7 @@ impl<'p> Text<'p> {
     }
 
     /// The lines that stand before a metric's samples.
-    pub(super) fn head(&mut self, metric: Metric) {
+    pub(super) fn head(&mut self, metric: &impl Described) {
         let kind = match metric.kind() {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -37,7 +37,13 @@ impl<'p> Text<'p> {
     }
 
     /// One sample; `suffix` follows the name.
-    pub(super) fn sample(&mut self, metric: Metric, suffix: &str, labels: &str, value: impl Display) {
+    pub(super) fn sample(
+        &mut self,
+        metric: &impl Described,
+        suffix: &str,
+        labels: &str,
+        value: impl Display,
+    ) {
         let (prefix, name) = (self.prefix, metric.name());
         if labels.is_empty() {
             self.push(format_args!("{prefix}{name}{suffix} {value}\n"));
@@ -47,7 +53,7 @@ impl<'p> Text<'p> {
     }
 
     /// A family of counters, the workers' cells added up; nothing where it has no series.
-    pub(super) fn counters(&mut self, family: &Family<Counter>) {
+    pub(super) fn counters<M: Described>(&mut self, family: &Family<Counter, M>) {
         let (metric, mut first) = (family.metric(), true);
         family.each(|labels, cells| {
             if std::mem::take(&mut first) {
@@ -57,68 +63,41 @@ impl<'p> Text<'p> {
         });
     }
 
-    /// A family of histograms of microseconds, shown in milliseconds; `bounds_ms` are the buckets' upper bounds.
-    pub(super) fn histograms(&mut self, family: &Family<Histogram>, bounds_ms: &[f64]) {
+    /// A family of histograms; `bounds` are the buckets' upper bounds as they are shown, and sums are divided by `scale`.
+    pub(super) fn histograms<M: Described>(
+        &mut self,
+        family: &Family<Histogram, M>,
+        bounds: &[f64],
+        scale: f64,
+    ) {
         let (metric, mut first) = (family.metric(), true);
-        let mut counts = vec![0; bounds_ms.len() + 1];
+        let mut counts = vec![0; bounds.len() + 1];
         let mut with_bound = String::new();
         family.each(|labels, cells| {
             if std::mem::take(&mut first) {
                 self.head(metric);
             }
             counts.fill(0);
-            let sum_us: u64 = cells.map(|cell| cell.merge_into(&mut counts)).sum();
+            let sum: u64 = cells.map(|cell| cell.merge_into(&mut counts)).sum();
+            let comma = if labels.is_empty() { "" } else { "," };
             let mut total = 0;
             for (at, count) in counts.iter().enumerate() {
                 total += count;
                 with_bound.clear();
-                let written = match bounds_ms.get(at) {
-                    Some(bound) => write!(with_bound, "{labels},le=\"{bound}\""),
-                    None => write!(with_bound, "{labels},le=\"+Inf\""),
+                let written = match bounds.get(at) {
+                    Some(bound) => write!(with_bound, "{labels}{comma}le=\"{bound}\""),
+                    None => write!(with_bound, "{labels}{comma}le=\"+Inf\""),
                 };
                 debug_assert!(written.is_ok(), "a String takes everything");
                 self.sample(metric, "_bucket", &with_bound, total);
             }
             self.sample(metric, "_count", labels, total);
-            self.sample(metric, "_sum", labels, sum_us as f64 / 1000.0);
+            self.sample(metric, "_sum", labels, sum as f64 / scale);
         });
     }
 
     fn push(&mut self, text: std::fmt::Arguments<'_>) {
         let written = self.out.write_fmt(text);
         debug_assert!(written.is_ok(), "a String takes everything");
-    }
-}
-
-/// `a="1",b="2"`, the values escaped as the format asks.
-pub(super) fn label_text(names: &[&str], values: &[&str]) -> String {
-    let mut text = String::new();
-    for (name, value) in names.iter().zip(values) {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text.push_str(name);
-        text.push_str("=\"");
-        for c in value.chars() {
-            match c {
-                '\\' => text.push_str("\\\\"),
-                '"' => text.push_str("\\\""),
-                '\n' => text.push_str("\\n"),
-                c => text.push(c),
-            }
-        }
-        text.push('"');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn label_values_are_escaped() {
-        assert_eq!(label_text(&["a", "b"], &["x\"y\\z\n", ""]), r#"a="x\"y\\z\n",b="""#);
-        assert_eq!(label_text(&[], &[]), "");
     }
 }
