@@ -17,6 +17,7 @@ mod service_call;
 mod status;
 mod text;
 
+pub mod api_breaker;
 pub mod basic_auth;
 pub mod brotli;
 pub mod consumer_restriction;
@@ -62,6 +63,7 @@ pub mod workflow;
 
 /// All plugins of routes, in alphabetical order.
 pub const ALL: &[fn() -> PluginDef] = &[
+    api_breaker::def,
     basic_auth::def,
     brotli::def,
     consumer_restriction::def,
