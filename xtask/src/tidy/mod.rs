@@ -5,6 +5,7 @@
 
 mod arrows;
 mod boundaries;
+mod circles;
 mod crate_map;
 mod decisions;
 mod doc_paths;
@@ -51,6 +52,7 @@ type Check = fn(&Tree, &mut Findings);
 const RULES: &[(&str, Check)] = &[
     ("arrows", arrows::check),
     ("boundaries", boundaries::check),
+    ("circles", circles::check),
     ("crate-map", crate_map::check),
     ("decisions", decisions::check),
     ("doc-paths", doc_paths::check),

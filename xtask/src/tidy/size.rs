@@ -98,7 +98,7 @@ fn known(tree: &Tree, findings: &mut Findings) -> BTreeMap<String, Entry> {
     let lines = tree.file(RATCHET).into_iter().flat_map(|file| file.lines());
     for (line, text) in lines {
         let text = text.split('#').next().unwrap_or_default().trim();
-        if text.is_empty() {
+        if text.is_empty() || text.starts_with(super::circles::ENTRY) {
             continue;
         }
         match text.split_once(' ').map(|(name, count)| (name, count.trim().parse())) {
