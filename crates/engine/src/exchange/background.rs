@@ -95,7 +95,7 @@ impl Errand {
             exchange.route = Some(&route.info);
             exchange.extras().upstream = upstream;
             exchange.extras().keeper = Some(keeper);
-            let mut message = Message { snapshot: &snapshot, response, out };
+            let mut message = Message::new(&snapshot, response, out);
             let mut body = RequestBody::new(rest, 0, BodyLength::None, 0);
             if let Origin::Upstream(route, upstream) =
                 origin::choose(&link, &snapshot, Some(&route), &exchange)

@@ -25,20 +25,35 @@ use tokio::io::{AsyncRead, ReadBuf};
 use wire::http1::{BodyDecoder, BodyError, chunk_head};
 use wire::{BodyEvent, BodyLength, Method};
 
-/// How a response was passed on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Delivery {
-    /// Whether the client got all of it.
-    pub(super) complete: bool,
-    /// Whether the client's connection may carry another request.
-    pub(super) client_keeps: bool,
-    /// Whether the upstream's may.
-    pub(super) upstream_reusable: bool,
+/// How relaying a response ended, and what may become of both connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RelayOutcome {
+    /// The client got all of it.
+    Completed {
+        /// Whether the client's connection may carry another request.
+        client_keeps: bool,
+        upstream: UpstreamReuse,
+    },
+    /// The upstream switched protocols, and the client got the head that says so: neither connection speaks HTTP any
+    /// longer.
+    Switched,
+    /// Broken off after the head was sent: only closing the client's connection can tell it so.
+    Aborted,
 }
 
-impl Delivery {
-    /// Broken off after the head was sent: nothing can be said to the client any more but by closing.
-    pub(super) const CUT: Self = Self { complete: false, client_keeps: false, upstream_reusable: false };
+/// Whether an upstream's connection may carry another request, as far as its response decides that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UpstreamReuse {
+    /// The next byte that it sends begins a response.
+    Reusable,
+    /// Its state is unknown, or it closes.
+    Dirty,
+}
+
+impl UpstreamReuse {
+    pub(super) fn when(reusable: bool) -> Self {
+        if reusable { Self::Reusable } else { Self::Dirty }
+    }
 }
 
 /// The ends between which a response travels.
@@ -68,7 +83,7 @@ pub(super) async fn run(
     job: &mut Job<'_, '_, '_>,
     connection: &mut Connection,
     replayable: bool,
-) -> Result<Delivery, ProxyError> {
+) -> Result<RelayOutcome, ProxyError> {
     let worker = link.worker;
     let (_, mut client) = link.stream.split();
     let (mut upstream, _) = connection.stream.split();
@@ -92,7 +107,7 @@ impl<'e> Ends<'e, '_, '_> {
         &mut self,
         job: &mut Job<'_, '_, '_>,
         replayable: bool,
-    ) -> Result<Delivery, ProxyError> {
+    ) -> Result<RelayOutcome, ProxyError> {
         let (mut buffer, filled) = self.first_read(job.timeouts.read, replayable).await?;
         let result = self.deliver_from(&mut buffer, filled, job).await;
         self.buffers.put_relay(buffer);
@@ -194,7 +209,7 @@ impl<'e> Ends<'e, '_, '_> {
         buffer: &mut [u8],
         mut filled: usize,
         job: &mut Job<'_, '_, '_>,
-    ) -> Result<Delivery, ProxyError> {
+    ) -> Result<RelayOutcome, ProxyError> {
         if !response_head::at_once(&buffer[..filled], job) {
             Box::pin(self.final_head(buffer, &mut filled, job)).await?;
         }
@@ -218,6 +233,11 @@ impl<'e> Ends<'e, '_, '_> {
             }
         };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
+        message.hooks_ran = true;
+        if response.status == 101 && exchange.status != 101 {
+            let changed = "a plugin changed the status of 101 Switching Protocols";
+            return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, changed));
+        }
         let filters = exchange.take_body_filters(&made);
         let reshaped = rewritten::is_reshaped(exchange, response);
         if (filters.is_some() || recorder.is_some() || reshaped) && response.status != 101 {
@@ -242,21 +262,24 @@ impl<'e> Ends<'e, '_, '_> {
             client_keeps,
             message.out,
         );
+        let switches = response.status == 101;
         let (start, body, reusable) = (response.length, response.body, response.keep_alive && !unasked);
         let mut flow =
             BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, read_timeout: timeouts.read };
         let head_len = message.out.len() as u64;
-        if response.status == 101 {
+        if switches {
             // The other protocol's first bytes may have come with the head.
             message.out.extend_from_slice(&buffer[start..filled]);
         }
         let complete = flow.run(self, buffer, message.out, exchange).await;
         exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
-        if !complete {
-            return Ok(Delivery::CUT);
-        }
         // Bytes after the response belong to no request: such a connection is not used again.
-        Ok(Delivery { complete, client_keeps, upstream_reusable: reusable && flow.start == flow.filled })
+        let upstream = UpstreamReuse::when(reusable && flow.start == flow.filled);
+        Ok(match (complete, switches) {
+            (false, _) => RelayOutcome::Aborted,
+            (true, true) => RelayOutcome::Switched,
+            (true, false) => RelayOutcome::Completed { client_keeps, upstream },
+        })
     }
 }
 
@@ -309,7 +332,10 @@ impl BodyFlow {
     ) -> bool {
         match self.pump(ends, buffer, head, exchange).await {
             Ok(()) => true,
-            Err(error) => rewritten::cut_off(exchange, &error).complete,
+            Err(error) => {
+                rewritten::cut_off(exchange, &error);
+                false
+            }
         }
     }
 

@@ -84,7 +84,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         Err(reply) => origin::unrouted(link, &snapshot, reply, &mut body, &mut exchange).await,
     };
     // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.
-    let message = &mut respond::Message { snapshot: &snapshot, response, out };
+    let message = &mut respond::Message::new(&snapshot, response, out);
     let mut after = match origin {
         Origin::Upstream(route, upstream) => {
             relay::run(link, message, &mut body, &mut exchange, route, &upstream).await

@@ -1,7 +1,7 @@
 //! The exchange with an upstream: which node, the request to it, its response to the client.
 
 use super::body::{COPY_MAX, RequestBody};
-use super::download;
+use super::download::{self, RelayOutcome, UpstreamReuse};
 use super::respond::{self, Message};
 use super::{After, replay, request_head, upload};
 use crate::connection::Link;
@@ -204,7 +204,7 @@ async fn converse(
     connection.requests += 1;
     let worker = link.worker;
     let replaced = job.exchange.request.edits.as_ref().and_then(|edits| edits.body.clone());
-    let delivery = match replaced.as_deref().or(body.whole()) {
+    let outcome = match replaced.as_deref().or(body.whole()) {
         Some(whole) => {
             let replayable = job.exchange.request.view.head.facts.method.is_idempotent();
             let limit = link.timer.within(job.timeouts.send);
@@ -215,17 +215,21 @@ async fn converse(
         None => Box::pin(upload::both_ways(link, body, job, &mut connection)).await?,
     };
     body.consume_whole();
-    if job.exchange.status == 101 && delivery.complete {
-        Box::pin(switch(link, job, &mut connection, body.ahead())).await;
-        return Ok(After::Closed);
-    }
-    if delivery.upstream_reusable && body.is_sent() {
+    let (client_keeps, upstream) = match outcome {
+        RelayOutcome::Completed { client_keeps, upstream } => (client_keeps, upstream),
+        RelayOutcome::Switched => {
+            Box::pin(switch(link, job, &mut connection, body.ahead())).await;
+            return Ok(After::Closed);
+        }
+        RelayOutcome::Aborted => return Ok(After::Closed),
+    };
+    if upstream == UpstreamReuse::Reusable && body.is_sent() {
         pool.put(connection, worker.clock.now_ms());
     }
-    Ok(match delivery.client_keeps {
+    Ok(match client_keeps {
         true if body.is_done() => After::Next { unread: body.unread() },
         // Bytes of a next request that stay unread would turn the end into a reset, which could overtake the response.
-        _ if !delivery.complete || (body.is_done() && body.unread() == 0) => After::Closed,
+        _ if body.is_done() && body.unread() == 0 => After::Closed,
         _ => After::Linger,
     })
 }

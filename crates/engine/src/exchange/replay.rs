@@ -3,7 +3,7 @@
 
 use super::After;
 use super::body::RequestBody;
-use super::download::{Delivery, Ends};
+use super::download::{Ends, RelayOutcome, UpstreamReuse};
 use super::partial::Asked;
 use super::relay::Job;
 use super::respond::{self, Framing, Message, Rest};
@@ -54,14 +54,18 @@ impl Ends<'_, '_, '_> {
         filled: usize,
         job: &mut Job<'_, '_, '_>,
         kept: &KeptResponse,
-    ) -> Result<Delivery, ProxyError> {
+    ) -> Result<RelayOutcome, ProxyError> {
         let response = &*job.message.response;
-        let upstream_reusable =
-            response.keep_alive && response.body == BodyLength::None && response.length == filled;
+        // After a 101 it speaks another protocol.
+        let reusable = response.keep_alive
+            && response.status != 101
+            && response.body == BodyLength::None
+            && response.length == filled;
+        let upstream = UpstreamReuse::when(reusable);
         let Self { worker, config, timer, .. } = *self;
         let mut way = Way { worker, config, timer, client: &mut *self.client };
         match way.replay(job.message, job.exchange, job.route, kept, self.upload.sent.get()).await {
-            Ok(client_keeps) => Ok(Delivery { complete: true, client_keeps, upstream_reusable }),
+            Ok(client_keeps) => Ok(RelayOutcome::Completed { client_keeps, upstream }),
             Err(error) if error.side == Side::Upstream && job.exchange.timing.sent_bytes == 0 => {
                 job.exchange.forget_coding();
                 Err(error)
@@ -86,7 +90,7 @@ impl Way<'_, '_> {
         if matches!(self.client, WriteSide::Nowhere) {
             return Ok(false);
         }
-        let Message { snapshot, response, out } = message;
+        let Message { snapshot, response, out, hooks_ran } = message;
         if response.parse(&kept.head, Method::Get) != Ok(true) {
             let damaged = "a kept response's head can't be read";
             return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, damaged));
@@ -99,6 +103,7 @@ impl Way<'_, '_> {
         };
         let made = UpstreamResponse { head: Some((response, &kept.head)), reply: None };
         respond::run_hooks(self.worker, snapshot, Some(&route.chain), exchange, made);
+        *hooks_ran = true;
         let may_keep = settled && respond::keeps_alive(self.worker, self.config, exchange);
         let head = Head { response, bytes: &kept.head, out, may_keep };
         match exchange.take_body_filters(&made) {

@@ -35,6 +35,14 @@ pub(super) struct Message<'m> {
     pub(super) snapshot: &'m Snapshot,
     pub(super) response: &'m mut ResponseHead,
     pub(super) out: &'m mut Vec<u8>,
+    /// Whether the response hooks have run: once per exchange, also where a response fails after them.
+    pub(super) hooks_ran: bool,
+}
+
+impl<'m> Message<'m> {
+    pub(super) fn new(snapshot: &'m Snapshot, response: &'m mut ResponseHead, out: &'m mut Vec<u8>) -> Self {
+        Self { snapshot, response, out, hooks_ran: false }
+    }
 }
 
 /// How a response's body is framed towards the client.
@@ -202,7 +210,9 @@ pub(super) async fn reply(
     exchange.status = reply.status;
     let chain = route.map(|route| &route.chain);
     let made = UpstreamResponse { head: None, reply: Some(reply) };
-    run_hooks(link.worker, message.snapshot, chain, exchange, made);
+    if !message.hooks_ran {
+        run_hooks(link.worker, message.snapshot, chain, exchange, made);
+    }
     // As in nginx: a client that sends what can't be understood, or not in time, is not listened to any further.
     let bad = matches!(reply.status, 400 | 408) && reply.body.is_none();
     let keep_alive = rest != Rest::Much && !bad && keeps_alive(link.worker, link.config, exchange);
@@ -398,7 +408,7 @@ pub(crate) async fn refuse(
     let mut exchange = begin(link, &snapshot, request, plugin::HeaderEdits::default());
     exchange.timing.request_bytes = *filled as u64;
     exchange.source = ResponseSource::Nginx;
-    let mut message = Message { snapshot: &snapshot, response, out };
+    let mut message = Message::new(&snapshot, response, out);
     let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);
     reply(link, &mut message, &mut body, None, &mut exchange, &Reply::status(status)).await;
     finish::record(worker, &snapshot, None, &body, &mut exchange);

@@ -1,7 +1,7 @@
 //! A response whose body passes filters of plugins on its way, or is recorded by one. The length of a filtered one is known
 //! only when it ends: where that is before anything of it was sent, the head says it, and otherwise the body goes in chunks.
 
-use super::download::{self, BodyFlow, Delivery, Ends};
+use super::download::{self, BodyFlow, Ends, RelayOutcome, UpstreamReuse};
 use super::relay::Job;
 use super::respond::{self, Framing};
 use crate::error::{ErrorKind, ProxyError, Side};
@@ -43,7 +43,7 @@ impl Ends<'_, '_, '_> {
         filled: usize,
         job: &mut Job<'_, '_, '_>,
         passing: Passing,
-    ) -> Result<Delivery, ProxyError> {
+    ) -> Result<RelayOutcome, ProxyError> {
         let response = &*job.message.response;
         let flow = BodyFlow {
             decoder: BodyDecoder::new(response.body),
@@ -79,7 +79,7 @@ impl Ends<'_, '_, '_> {
         job: &mut Job<'_, '_, '_>,
         mut flow: BodyFlow,
         output: &mut Output,
-    ) -> Result<Delivery, ProxyError> {
+    ) -> Result<RelayOutcome, ProxyError> {
         let over = loop {
             let over = output.take(&mut flow, buffer)?;
             let last = over || !output.passing.wants_more(job.exchange);
@@ -99,8 +99,8 @@ impl Ends<'_, '_, '_> {
             }
         };
         let client_keeps = output.may_keep && output.framing != Some(Framing::Close);
-        let upstream_reusable = job.message.response.keep_alive && over && flow.start == flow.filled;
-        Ok(Delivery { complete: true, client_keeps, upstream_reusable })
+        let reusable = job.message.response.keep_alive && over && flow.start == flow.filled;
+        Ok(RelayOutcome::Completed { client_keeps, upstream: UpstreamReuse::when(reusable) })
     }
 
     /// Writes the head, now that something of the body is known, or, if this is the `last`, all of it.
@@ -245,9 +245,9 @@ pub(super) fn refused(error: &std::io::Error) -> ProxyError {
 }
 
 /// Notes why a response broke off that had begun.
-pub(super) fn cut_off(exchange: &mut Exchange<'_>, error: &ProxyError) -> Delivery {
+pub(super) fn cut_off(exchange: &mut Exchange<'_>, error: &ProxyError) -> RelayOutcome {
     let client = exchange.client.addr;
     tracing::info!(%client, upstream = exchange.upstream.addr(), "{:?}: {}", error.side, error.reason);
     exchange.upstream.broke_off = error.side == Side::Upstream;
-    Delivery::CUT
+    RelayOutcome::Aborted
 }

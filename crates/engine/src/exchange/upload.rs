@@ -1,7 +1,7 @@
 //! A request's body on its way to the upstream, while the response may come already.
 
 use super::body::RequestBody;
-use super::download::{self, Delivery};
+use super::download::{self, RelayOutcome};
 use super::relay::{CONTINUE, Job};
 use super::rewritten;
 use crate::clock::{Now, after_ms};
@@ -115,7 +115,7 @@ pub(super) async fn both_ways(
     body: &mut RequestBody<'_>,
     job: &mut Job<'_, '_, '_>,
     connection: &mut Connection,
-) -> Result<Delivery, ProxyError> {
+) -> Result<RelayOutcome, ProxyError> {
     let (worker, timer, timeouts) = (link.worker, link.timer, job.timeouts);
     let limit = timer.within(timeouts.send);
     let sent = io::write_all(&mut connection.stream, job.message.out, limit).await;

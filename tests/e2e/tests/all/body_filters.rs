@@ -113,3 +113,21 @@ fn a_body_that_a_filter_can_not_hold_whole_is_never_cut_off() {
         assert!(!refused.text().contains("aa"));
     }
 }
+
+/// A body that is held for a filter may break off while the client has been sent nothing.
+#[test]
+fn response_hooks_run_once_when_a_filtered_body_breaks_off() {
+    let upstream = Upstream::serve(|mut peer, _| {
+        if peer.request().is_ok() {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello");
+        }
+    });
+    let gateway = Gateway::start();
+    let plugins = json!({ "response-rewrite": {
+        "filters": [{ "regex": "l", "replace": "L", "scope": "global" }],
+        "headers": { "add": ["X-A: 1", "Set-Cookie: a=1"] },
+    }});
+    gateway.route_with(&upstream.address(), &json!({}), &json!({ "plugins": plugins }));
+    let answer = gateway.get("/");
+    assert_eq!((answer.status(), answer.all("x-a").len(), answer.all("set-cookie").len()), (502, 1, 1));
+}

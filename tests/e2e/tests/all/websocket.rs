@@ -87,3 +87,38 @@ fn a_switch_that_nobody_asked_for_is_502() {
     gateway.route_with(&upstream.address(), &json!({}), &json!({ "enable_websocket": true }));
     assert_eq!(gateway.get("/").status(), 502);
 }
+
+/// Neither connection speaks HTTP after a 101: no other request may meet the upstream's.
+#[test]
+fn a_plugin_that_changes_the_status_of_a_switch_makes_it_502() {
+    let upstream = Upstream::serve(|mut peer, _| {
+        while let Ok(request) = peer.request() {
+            if request.lists("connection", "upgrade") {
+                peer.send(
+                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+                );
+                // Whatever is asked from now on is answered in the other protocol.
+                if !peer.is_closed() {
+                    peer.try_send(b"frame").ok();
+                }
+                return;
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    });
+    let gateway = Gateway::start();
+    let rewrite = json!({ "response-rewrite": { "status_code": 200, "headers": { "add": ["X-A: 1"] } } });
+    gateway.route_with(
+        &upstream.address(),
+        &json!({}),
+        &json!({ "enable_websocket": true, "plugins": rewrite }),
+    );
+    for _ in 0..4 {
+        let mut client = gateway.connect();
+        client.send(ASK);
+        let answer = client.response();
+        assert_eq!((answer.status(), answer.all("x-a").len()), (502, 1));
+        let answer = gateway.get("/plain");
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "hello"));
+    }
+}
