@@ -1,5 +1,7 @@
 //! Why an exchange failed, whose fault it was, and whether another node may be tried.
 
+use crate::transport::StreamError;
+use rustix::io::Errno;
 use std::io;
 
 /// A failed exchange.
@@ -20,6 +22,10 @@ pub(crate) enum ErrorKind {
     Timeout,
     /// The connection could not be made, or ended.
     Connection,
+    /// The upstream has not processed the request, and says so (HTTP/2): it may be sent again whatever its method.
+    Refused,
+    /// The upstream ended the request alone, after it had begun to process it (HTTP/2).
+    Reset,
     /// The peer sent what no parser may accept.
     Protocol,
     /// The body is longer than the configuration allows.
@@ -44,19 +50,28 @@ impl ProxyError {
 
     /// An I/O error on one side.
     pub(crate) fn io(side: Side, error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::TimedOut => Self::new(side, ErrorKind::Timeout, "timed out"),
-            io::ErrorKind::ConnectionRefused => Self::new(side, ErrorKind::Connection, "connection refused"),
-            io::ErrorKind::ConnectionReset => {
-                Self::new(side, ErrorKind::Connection, "connection reset by peer")
-            }
-            io::ErrorKind::BrokenPipe => Self::new(side, ErrorKind::Connection, "connection closed by peer"),
-            io::ErrorKind::UnexpectedEof => Self::new(side, ErrorKind::Connection, "connection ended early"),
-            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-                Self::new(side, ErrorKind::Connection, "unreachable")
-            }
-            _ => Self::new(side, ErrorKind::Connection, "connection failed"),
+        if side == Side::Upstream
+            && let Some(error) = StreamError::of(error)
+        {
+            return match error {
+                StreamError::Refused => {
+                    let reason = "upstream refused the request unprocessed (REFUSED_STREAM or GOAWAY)";
+                    Self::new(side, ErrorKind::Refused, reason).retriable()
+                }
+                StreamError::Reset => {
+                    Self::new(side, ErrorKind::Reset, "stream reset by upstream (RST_STREAM)")
+                }
+            };
         }
+        let reason = match error.kind() {
+            io::ErrorKind::TimedOut => return Self::new(side, ErrorKind::Timeout, "timed out"),
+            io::ErrorKind::ConnectionRefused => "connection refused",
+            io::ErrorKind::ConnectionReset => "connection reset by peer",
+            io::ErrorKind::BrokenPipe => "connection closed by peer",
+            io::ErrorKind::UnexpectedEof => "connection ended early",
+            _ => by_code(error),
+        };
+        Self::new(side, ErrorKind::Connection, reason)
     }
 
     /// The same error, worth another node.
@@ -73,8 +88,56 @@ impl ProxyError {
             (Side::Client, ErrorKind::Protocol) => 400,
             (Side::Client, _) => 499,
             (Side::Upstream, ErrorKind::Timeout) => 504,
-            (Side::Upstream, ErrorKind::Connection | ErrorKind::Protocol) => 502,
+            (
+                Side::Upstream,
+                ErrorKind::Connection | ErrorKind::Refused | ErrorKind::Reset | ErrorKind::Protocol,
+            ) => 502,
             (Side::Upstream, ErrorKind::NoNode | ErrorKind::Name) => 503,
         }
+    }
+}
+
+/// What an error of the operating system means: which of them is for the operator to repair is in the words.
+#[cold]
+fn by_code(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "too many open files in the process (EMFILE): raise worker_rlimit_nofile",
+        Some(Errno::NFILE) => "too many open files in the system (ENFILE): raise fs.file-max",
+        Some(Errno::ADDRNOTAVAIL) => {
+            "no local port left (EADDRNOTAVAIL): use keepalive_pool, or widen net.ipv4.ip_local_port_range"
+        }
+        Some(Errno::NETUNREACH) => "network unreachable (ENETUNREACH): no route to the address",
+        Some(Errno::HOSTUNREACH) => "host unreachable (EHOSTUNREACH)",
+        Some(Errno::NETDOWN) => "network down (ENETDOWN)",
+        Some(Errno::NOBUFS | Errno::NOMEM) => "out of memory for sockets (ENOBUFS)",
+        Some(Errno::ACCESS | Errno::PERM) => "not permitted (EACCES): a firewall rejects the connection",
+        _ => match error.kind() {
+            io::ErrorKind::InvalidData => "invalid data",
+            _ => "connection failed",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_operating_system_are_told_apart() {
+        for (errno, word) in [
+            (Errno::MFILE, "EMFILE"),
+            (Errno::NFILE, "ENFILE"),
+            (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
+            (Errno::NETUNREACH, "ENETUNREACH"),
+            (Errno::HOSTUNREACH, "EHOSTUNREACH"),
+            (Errno::CONNREFUSED, "connection refused"),
+            (Errno::CONNRESET, "connection reset by peer"),
+            (Errno::PIPE, "connection closed by peer"),
+        ] {
+            let error = ProxyError::io(Side::Upstream, &errno.into());
+            assert!(error.reason.contains(word), "{errno:?}: {}", error.reason);
+            assert_eq!((error.kind, error.status()), (ErrorKind::Connection, 502));
+        }
+        assert_eq!(ProxyError::io(Side::Upstream, &Errno::TIMEDOUT.into()).status(), 504);
     }
 }

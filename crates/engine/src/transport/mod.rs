@@ -6,7 +6,7 @@ mod http2;
 mod tls;
 
 pub(crate) use handshake::{accept, connect};
-pub(crate) use http2::{Http2Stream, Streams};
+pub(crate) use http2::{Http2Stream, StreamError, Streams};
 pub(crate) use tls::TlsStream;
 
 use crate::io::Sink;

@@ -2,7 +2,7 @@
 
 use crate::sys::{plain, unacknowledged};
 use std::cell::RefCell;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tls::rustls::{Connection, ProtocolVersion};
@@ -140,6 +140,11 @@ impl TlsStream {
     /// As [`super::Stream::is_quiet`]. What the session itself sends, as servers send tickets, is taken in.
     pub(crate) fn is_quiet(&self) -> bool {
         let session = &mut *self.0.borrow_mut();
+        // What was decrypted and not read is no longer on the socket.
+        if !matches!(session.tls.reader().fill_buf(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        {
+            return false;
+        }
         loop {
             match session.tls.read_tls(&mut Now(&session.socket)) {
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,

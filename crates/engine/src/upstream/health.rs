@@ -70,7 +70,9 @@ pub(crate) fn served(node: &Watched, served: &Served) {
         // Whoever spoils an exchange otherwise than a node says nothing about it.
         let event = match (error.side, error.kind) {
             (Side::Upstream, ErrorKind::Timeout) => Event::Timeout,
-            (Side::Upstream, ErrorKind::Connection | ErrorKind::Protocol) => Event::TcpFailure,
+            (Side::Upstream, ErrorKind::Connection | ErrorKind::Reset | ErrorKind::Protocol) => {
+                Event::TcpFailure
+            }
             _ => return,
         };
         tell(node, "a request", node.served(event));

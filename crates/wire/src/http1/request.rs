@@ -142,16 +142,31 @@ impl RequestHead {
     /// # Errors
     /// When the head is malformed, ambiguous or too large.
     pub fn parse(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
+        self.parse_as::<false>(bytes)
+    }
+
+    /// Parses a head that the gateway wrote itself: as [`Self::parse`], without the limits for clients on sizes and the
+    /// number of fields, which were counted before the gateway and its plugins added their own.
+    ///
+    /// # Errors
+    /// When the head is malformed or ambiguous.
+    pub fn parse_own(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
+        self.parse_as::<true>(bytes)
+    }
+
+    #[inline]
+    fn parse_as<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
+        let partial = |bytes| if OWN { Ok(false) } else { Self::partial(bytes) };
         // What lies beyond the limit is as if it had not come: a head that reaches it is refused as incomplete.
-        let window = &bytes[..bytes.len().min(HEAD_MAX)];
-        let Some(fields) = self.read_request_line(window)? else { return Self::partial(bytes) };
-        let Some(host) = self.read_fields(window, fields)? else { return Self::partial(bytes) };
+        let window = if OWN { bytes } else { &bytes[..bytes.len().min(HEAD_MAX)] };
+        let Some(fields) = self.read_request_line::<OWN>(window)? else { return partial(bytes) };
+        let Some(host) = self.read_fields::<OWN>(window, fields)? else { return partial(bytes) };
         self.read_target(bytes, host)?;
         Ok(true)
     }
 
     /// Reads `method SP target SP version CRLF`. Where the next line starts; `None` where more bytes are needed.
-    fn read_request_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
+    fn read_request_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
         let start = leading_line(bytes);
         let method_end = token_end(bytes, start);
         match bytes.get(method_end) {
@@ -176,7 +191,7 @@ impl RequestHead {
             Some(b"HTTP/1.0\r\n") => false,
             _ => return Self::other_version(&bytes[target_end + 1..]),
         };
-        if line_end - start > LINE_MAX {
+        if !OWN && line_end - start > LINE_MAX {
             return Err(HeadError::TargetTooLong);
         }
         match plain {
@@ -198,14 +213,18 @@ impl RequestHead {
 
     /// Reads the fields: positions, classes, framing, all in one pass. The `Host` value, if any; `None` where more
     /// bytes are needed.
-    fn read_fields(&mut self, bytes: &[u8], first_line: usize) -> Result<Option<Option<Span>>, HeadError> {
+    fn read_fields<const OWN: bool>(
+        &mut self,
+        bytes: &[u8],
+        first_line: usize,
+    ) -> Result<Option<Option<Span>>, HeadError> {
         self.fields.clear();
         let mut at = first_line;
         let mut found = Found::default();
         loop {
             match line(bytes, at) {
                 Scan::Done(Line::Field { name, value, end, known }) => {
-                    if end - at > LINE_MAX || self.fields.len() == FIELDS_MAX {
+                    if !OWN && (end - at > LINE_MAX || self.fields.len() == FIELDS_MAX) {
                         return Err(HeadError::FieldsTooLarge);
                     }
                     at = end;

@@ -14,7 +14,7 @@ const STATUS_END: usize = 12;
 pub struct ResponseHead {
     /// The header lines in the order sent.
     pub fields: Vec<Field>,
-    /// The status code, 100 to 599.
+    /// The status code: 100 to 599 from an upstream, up to 999 of the gateway's own making.
     pub status: u16,
     /// The reason phrase; may be empty.
     pub reason: Span,
@@ -66,13 +66,27 @@ impl ResponseHead {
     /// # Errors
     /// When the head is malformed, its framing ambiguous, or it is longer than [`HEAD_MAX`].
     pub fn parse(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
-        let window = &bytes[..bytes.len().min(HEAD_MAX)];
-        let parsed = match self.read_status_line(window)? {
-            Some(http11) => self.read_fields(window)?.map(|framing| (http11, framing)),
+        self.parse_as::<false>(bytes, method)
+    }
+
+    /// Parses a head that the gateway wrote itself: as [`Self::parse`], without the limits for upstreams on its size and
+    /// its number of fields, which were counted before the gateway added its own, and with statuses up to 999.
+    ///
+    /// # Errors
+    /// When the head is malformed or its framing ambiguous.
+    pub fn parse_own(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
+        self.parse_as::<true>(bytes, method)
+    }
+
+    #[inline]
+    fn parse_as<const OWN: bool>(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
+        let window = if OWN { bytes } else { &bytes[..bytes.len().min(HEAD_MAX)] };
+        let parsed = match self.read_status_line::<OWN>(window)? {
+            Some(http11) => self.read_fields::<OWN>(window)?.map(|framing| (http11, framing)),
             None => None,
         };
         let Some((http11, Framing { content_length, chunked, closes })) = parsed else {
-            return if bytes.len() < HEAD_MAX {
+            return if OWN || bytes.len() < HEAD_MAX {
                 Ok(false)
             } else {
                 Err(ResponseError("upstream sent too big header"))
@@ -102,7 +116,7 @@ impl ResponseHead {
     }
 
     /// Reads `version SP status [SP reason] CRLF`: whether it is HTTP/1.1; `None` where more bytes are needed.
-    fn read_status_line(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
+    fn read_status_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
         const INVALID: ResponseError = ResponseError("upstream sent an invalid status line");
         let Some((start, rest)) = bytes.split_first_chunk::<STATUS_END>() else {
             // Enough of it to tell HTTP from anything else, so that a client isn't kept waiting for garbage.
@@ -118,9 +132,12 @@ impl ResponseHead {
             Some(b"HTTP/1.0") => false,
             _ => return Err(INVALID),
         };
-        let &[.., b' ', hundreds @ b'1'..=b'5', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = start else {
+        let &[.., b' ', hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = start else {
             return Err(INVALID);
         };
+        if !OWN && hundreds > b'5' {
+            return Err(INVALID);
+        }
         let [hundreds, tens, ones] = [hundreds, tens, ones].map(|digit| u16::from(digit - b'0'));
         self.status = hundreds * 100 + tens * 10 + ones;
         // The space after the status may be missing along with the reason (RFC 9112 section 4 asks for it; servers
@@ -142,14 +159,14 @@ impl ResponseHead {
     }
 
     /// Reads the fields: positions, classes, framing, all in one pass; `None` where more bytes are needed.
-    fn read_fields(&mut self, bytes: &[u8]) -> Result<Option<Framing>, ResponseError> {
+    fn read_fields<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<Framing>, ResponseError> {
         self.fields.clear();
         let mut at = self.fields_start;
         let mut framing = Framing { content_length: None, chunked: false, closes: false };
         loop {
             match line(bytes, at) {
                 Scan::Done(Line::Field { name, value, end, known }) => {
-                    if self.fields.len() == FIELDS_MAX {
+                    if !OWN && self.fields.len() == FIELDS_MAX {
                         return Err(ResponseError("upstream sent too many header fields"));
                     }
                     at = end;

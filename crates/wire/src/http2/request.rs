@@ -152,6 +152,19 @@ mod tests {
         assert_eq!(write_request(&tunnel, true, &mut Vec::new()), Err(HeadError::Method));
     }
 
+    /// The limits for clients were applied before the gateway and its plugins added their own fields.
+    #[test]
+    fn a_head_of_the_gateways_own_may_be_longer_than_a_clients() {
+        let long = format!("x: {}\r\n", "y".repeat(9000));
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}{}\r\n", long.repeat(4), "z: 1\r\n".repeat(130));
+        let bytes = Bytes::from(text);
+        let mut head = RequestHead::default();
+        assert!(head.parse(&bytes).is_err());
+        assert_eq!(head.parse_own(&bytes[..40_000]), Ok(false));
+        assert_eq!(head.parse_own(&bytes), Ok(true));
+        assert_eq!(request_from(&head, &bytes, true).expect("writable").headers().len(), 4 + 130 + 1);
+    }
+
     #[test]
     fn a_head_goes_to_an_upstream_without_its_connections_fields() {
         let text =

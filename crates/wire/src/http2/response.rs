@@ -12,7 +12,7 @@ use http::{Response, StatusCode};
 #[must_use]
 pub fn response_from(head: &ResponseHead, bytes: &Bytes) -> Response<()> {
     let mut response = Response::new(());
-    // Parsed statuses are in 100..=599.
+    // Parsed statuses are in 100..=999.
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.version_mut() = http::Version::HTTP_2;
     let fields = response.headers_mut();
@@ -25,8 +25,8 @@ pub fn response_from(head: &ResponseHead, bytes: &Bytes) -> Response<()> {
 }
 
 /// Writes a response's head as HTTP/1.1 has it. `ends` says whether no body follows, `bodiless` whether none could: the
-/// answer to a HEAD. A body is chunked, or of the length that the head says.
-pub fn write_response(parts: &Parts, ends: bool, bodiless: bool, out: &mut Vec<u8>) {
+/// answer to a HEAD. A body is of the length that the head says, or chunked: then `true` is returned.
+pub fn write_response(parts: &Parts, ends: bool, bodiless: bool, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(b"HTTP/1.1 ");
     push_decimal(out, u64::from(parts.status.as_u16()));
     out.extend_from_slice(b" \r\n");
@@ -37,12 +37,14 @@ pub fn write_response(parts: &Parts, ends: bool, bodiless: bool, out: &mut Vec<u
         }
     }
     let bodiless = bodiless || parts.status.is_informational() || matches!(parts.status.as_u16(), 204 | 304);
-    if chunked && !bodiless {
+    let chunked = chunked && !bodiless;
+    if chunked {
         out.extend_from_slice(b"transfer-encoding: chunked\r\n");
     } else if ends && !bodiless && !parts.headers.contains_key(CONTENT_LENGTH) {
         out.extend_from_slice(b"content-length: 0\r\n");
     }
     out.extend_from_slice(b"\r\n");
+    chunked
 }
 
 #[cfg(test)]
@@ -63,6 +65,19 @@ mod tests {
         assert_eq!(fields, [("server", &b"x"[..]), ("set-cookie", b"a"), ("set-cookie", b"b")]);
     }
 
+    /// The limits for upstreams were applied before the gateway and its plugins added their own fields.
+    #[test]
+    fn a_head_of_the_gateways_own_may_be_longer_than_an_upstreams() {
+        let line = format!("x: {}\r\n", "y".repeat(400));
+        let text = format!("HTTP/1.1 999 \r\n{}content-length: 0\r\n\r\n", line.repeat(130));
+        let bytes = Bytes::from(text);
+        let mut head = ResponseHead::default();
+        assert!(head.parse(&bytes, Method::Get).is_err());
+        assert_eq!(head.parse_own(&bytes, Method::Get), Ok(true));
+        let response = response_from(&head, &bytes);
+        assert_eq!((response.status().as_u16(), response.headers().len()), (999, 131));
+    }
+
     #[test]
     fn a_grpc_error_that_is_a_head_alone_stays_one() {
         let bytes = Bytes::from_static(b"HTTP/1.1 200 \r\ngrpc-status: 5\r\ncontent-length: 0\r\n\r\n");
@@ -76,6 +91,14 @@ mod tests {
         for (status, fields, ends, bodiless, expected) in [
             (200, &[("content-length", "3")][..], false, false, "content-length: 3\r\n"),
             (200, &[], false, false, "transfer-encoding: chunked\r\n"),
+            // A value says nothing about the framing.
+            (
+                200,
+                &[("content-length", "3"), ("x", "transfer-encoding: chunked")],
+                false,
+                false,
+                "content-length: 3\r\nx: transfer-encoding: chunked\r\n",
+            ),
             (200, &[], true, false, "content-length: 0\r\n"),
             (204, &[], true, false, ""),
             (200, &[("content-length", "3")], true, true, "content-length: 3\r\n"),
@@ -93,7 +116,8 @@ mod tests {
             }
             let mut out = Vec::new();
             let parts = response.body(()).expect("a response").into_parts().0;
-            write_response(&parts, ends, bodiless, &mut out);
+            let chunked = write_response(&parts, ends, bodiless, &mut out);
+            assert_eq!(chunked, expected.lines().any(|line| line == "transfer-encoding: chunked"));
             assert_eq!(String::from_utf8_lossy(&out), format!("HTTP/1.1 {status} \r\n{expected}\r\n"));
         }
     }

@@ -4,6 +4,7 @@ use super::broken;
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
 use h2::client::ResponseFuture;
+use http::StatusCode;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -96,12 +97,21 @@ impl Incoming {
         match &mut self.source {
             Source::Ended => return Poll::Ready(Ok(false)),
             Source::Response(response, method) => {
+                // Read before the response itself: the codec keeps them in memory until then.
+                if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
+                    let (parts, ()) = interim.map_err(|error| broken(&error))?.into_parts();
+                    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+                        // RFC 9113 section 8.6.
+                        return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "101 in HTTP/2")));
+                    }
+                    write_response(&parts, true, true, &mut self.text);
+                    return Poll::Ready(Ok(true));
+                }
                 let response = ready!(Pin::new(response).poll(cx)).map_err(|error| broken(&error))?;
                 let (parts, body) = response.into_parts();
                 let ends = body.is_end_stream();
                 let bodiless = *method == Method::Head;
-                write_response(&parts, ends, bodiless, &mut self.text);
-                self.chunked = self.text.ends_with(b"transfer-encoding: chunked\r\n\r\n");
+                self.chunked = write_response(&parts, ends, bodiless, &mut self.text);
                 self.source = if ends { Source::Ended } else { Source::Body(body) };
             }
             Source::Body(body) => match ready!(body.poll_data(cx)) {

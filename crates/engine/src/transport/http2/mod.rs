@@ -10,9 +10,9 @@ mod outgoing;
 pub(crate) use outgoing::Streams;
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
 use incoming::Incoming;
 use outgoing::{Outgoing, Peer};
 use std::cell::RefCell;
@@ -106,10 +106,46 @@ impl std::fmt::Debug for Http2Stream {
     }
 }
 
-/// What a stream's error is to whoever reads and writes bytes.
+/// Why a stream failed, where that says more than the end of a connection would. The source of an [`io::Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamError {
+    /// The other side has not processed the request, which may be sent again whatever its method (RFC 9113 section 8.7):
+    /// it was never sent, reset with REFUSED_STREAM, or is above the last stream of a GOAWAY.
+    Refused,
+    /// The other side reset the stream after it had begun to process it.
+    Reset,
+}
+
+impl StreamError {
+    fn io(self) -> io::Error {
+        io::Error::new(io::ErrorKind::ConnectionReset, self)
+    }
+
+    /// The reason behind `error`, if it came from a stream.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+impl std::fmt::Display for StreamError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "request not processed (REFUSED_STREAM or GOAWAY)",
+            Self::Reset => "stream reset by peer (RST_STREAM)",
+        })
+    }
+}
+
+impl std::error::Error for StreamError {}
+
+/// A stream's error as an error of its bytes.
 fn broken(error: &h2::Error) -> io::Error {
+    let refused = error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM);
     match error.get_io() {
         Some(io) => io.kind().into(),
+        // GOAWAY fails the streams alone that are above its last one; those below it go on.
+        None if error.is_remote() && refused => StreamError::Refused.io(),
+        None if error.is_remote() && error.is_reset() => StreamError::Reset.io(),
         None => io::ErrorKind::ConnectionReset.into(),
     }
 }

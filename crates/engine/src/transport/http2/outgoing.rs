@@ -1,6 +1,6 @@
 //! What leaves on a stream: a head, a body, trailers; taken as bytes of HTTP/1.1.
 
-use super::broken;
+use super::{StreamError, broken};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::server::SendResponse;
@@ -110,7 +110,8 @@ impl Outgoing {
     /// Gathers the head and sends it when it is complete. Bytes after it are not taken.
     fn poll_head(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if let Peer::Upstream { send, .. } = &mut self.peer {
-            ready!(send.poll_ready(cx)).map_err(|error| broken(&error))?;
+            // Nothing of the request has been sent yet.
+            ready!(send.poll_ready(cx)).map_err(|_| StreamError::Refused.io())?;
         }
         let before = self.head.len();
         let taken = &bytes[..bytes.len().min(HEAD_MAX * 2)];
@@ -126,7 +127,7 @@ impl Outgoing {
     fn send_response(&mut self) -> io::Result<Option<usize>> {
         let Peer::Client { respond, method } = &mut self.peer else { return Ok(None) };
         let mut head = ResponseHead::default();
-        if !head.parse(&self.head, *method).map_err(|error| unfit(error.0))? {
+        if !head.parse_own(&self.head, *method).map_err(|error| unfit(error.0))? {
             return Ok(None);
         }
         let bytes = Bytes::from(std::mem::take(&mut self.head));
@@ -146,7 +147,7 @@ impl Outgoing {
     fn send_request(&mut self) -> io::Result<Option<usize>> {
         let Peer::Upstream { send, secure, .. } = &mut self.peer else { return Ok(None) };
         let mut head = RequestHead::default();
-        if !head.parse(&self.head).map_err(|error| unfit(error.reason()))? {
+        if !head.parse_own(&self.head).map_err(|error| unfit(error.reason()))? {
             return Ok(None);
         }
         let bytes = Bytes::from(std::mem::take(&mut self.head));
