@@ -3,8 +3,11 @@
 //! The requests of one connection are concurrent, so they can't share the connection's task as those of HTTP/1.1 do.
 //! What a task serves is the same exchange.
 
+mod budget;
 mod limits;
 mod stream;
+
+pub(crate) use budget::ControlBudget;
 
 use crate::buffers::Scratch;
 use crate::connection::Open;
@@ -21,7 +24,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What the requests of one connection share.
@@ -42,6 +45,8 @@ struct Shared {
     number: Cell<u64>,
     /// Of these the ones that the client took back.
     cut: Cell<u64>,
+    /// Whether the client has sent more control frames than it may.
+    flooded: Cell<bool>,
 }
 
 /// Serves a connection to its end. What has been read of it is the beginning of the client's preface.
@@ -63,11 +68,13 @@ pub(crate) async fn serve(
         active: Cell::new(0),
         number: Cell::new(0),
         cut: Cell::new(0),
+        flooded: Cell::new(false),
     });
     let read = Bytes::copy_from_slice(&scratch.input[..scratch.filled]);
     worker.buffers.put_scratch(scratch);
     let stream = Rc::new(RefCell::new(stream));
-    let begun = Begun { read, stream: Rc::clone(&stream) };
+    let budget = ControlBudget::of_client(worker.clock.now_ms());
+    let begun = Begun { read, stream: Rc::clone(&stream), budget, shared: Rc::clone(&shared) };
     let mut handshake = pin!(limits::builder().handshake::<_, Bytes>(begun));
     let mut limit = timer.within(worker.config().client.header_timeout);
     let begun = poll_fn(|cx| match handshake.as_mut().poll(cx) {
@@ -148,7 +155,8 @@ impl Driven<'_> {
             return Poll::Ready(None);
         }
         loop {
-            if limits::is_rapid(self.shared.number.get(), self.shared.cut.get()) {
+            let shared = self.shared;
+            if shared.flooded.get() || limits::is_rapid(shared.number.get(), shared.cut.get()) {
                 self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 // The last word, where the socket takes it at once.
                 let _ = self.connection.poll_closed(cx);
@@ -163,6 +171,7 @@ impl Driven<'_> {
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(mistake(&error)),
                 Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending if shared.flooded.get() => {}
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -206,14 +215,13 @@ impl Driven<'_> {
 struct Begun {
     read: Bytes,
     stream: Rc<RefCell<Stream>>,
+    budget: ControlBudget,
+    shared: Rc<Shared>,
 }
 
-impl AsyncRead for Begun {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+impl Begun {
+    /// Reads what was read before, and then from the stream.
+    fn poll_next(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.read.is_empty() {
             return Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, into);
         }
@@ -224,17 +232,38 @@ impl AsyncRead for Begun {
     }
 }
 
+impl AsyncRead for Begun {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.shared.flooded.get() {
+            // Nothing more is wanted: `Driven::poll` ends the connection.
+            return Poll::Pending;
+        }
+        let before = into.filled().len();
+        ready!(self.poll_next(cx, into))?;
+        let now_ms = self.shared.worker.clock.now_ms();
+        self.budget.receive(&into.filled()[before..], now_ms);
+        self.shared.flooded.set(self.budget.is_exhausted());
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl AsyncWrite for Begun {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream.borrow_mut().poll_gather(cx, slices)
+        let count = ready!(self.stream.borrow_mut().poll_gather(cx, slices))?;
+        self.budget.send(slices, count);
+        Poll::Ready(Ok(count))
     }
 
     fn is_write_vectored(&self) -> bool {

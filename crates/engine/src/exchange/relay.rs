@@ -24,6 +24,10 @@ use std::time::Duration;
 /// What a client that waits for permission to send its body is told.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// How often a request that a node refused unprocessed is sent to it again: once for the end of a connection, and some
+/// for limits on streams that were not known yet.
+const REFUSALS_MAX: usize = 3;
+
 /// Passes the exchange to a node of `upstream`, to another one where that is allowed and helps.
 pub(super) async fn run(
     link: &mut Link<'_>,
@@ -173,8 +177,10 @@ async fn attempt(
     };
     job.sent = true;
     let mut may_be_stale = connection.reused;
+    let mut refusals = 0;
     loop {
         request_head::write(link, job.exchange, &state.upstream, node, upgrade, job.message.out);
+        let pulse = connection.pulse.clone();
         match converse(link, body, job, connection, &pool).await {
             // An idle connection may be closed by the other side at any moment: that says nothing about the node. A late
             // answer, or the end of the next connection (which HTTP/2 may share), does.
@@ -183,7 +189,19 @@ async fn attempt(
             {
                 connection = connect(&pool, connect_limit(link, job)).await?;
             }
-            result => return result,
+            // Connections of HTTP/2 end in an orderly way, and take fewer streams than were begun before they could say so.
+            Err(ProxyError { retry: true, kind: ErrorKind::Refused, .. }) if refusals < REFUSALS_MAX => {
+                refusals += 1;
+                connection = connect(&pool, connect_limit(link, job)).await?;
+            }
+            result => {
+                if let (Some(pulse), Err(ProxyError { side: Side::Upstream, kind: ErrorKind::Timeout, .. })) =
+                    (pulse, &result)
+                {
+                    pulse.suspect();
+                }
+                return result;
+            }
         }
     }
 }
@@ -212,7 +230,11 @@ async fn converse(
             download::run(link, job, &mut connection, replayable).await?
         }
         // Rare, and large: not part of every connection's state.
-        None => Box::pin(upload::both_ways(link, body, job, &mut connection)).await?,
+        None => {
+            let outcome = Box::pin(upload::both_ways(link, body, job, &mut connection)).await;
+            // What was passed on of a body is gone.
+            outcome.map_err(|error| ProxyError { retry: error.retry && body.consumed() == 0, ..error })?
+        }
     };
     body.consume_whole();
     let (client_keeps, upstream) = match outcome {

@@ -12,6 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::{Method, ResponseError};
 
+/// Interim responses before the final one; more make it 502. Servers that send 102 every 20 seconds while they work may
+/// take 40 minutes.
+const INTERIM_MAX: usize = 128;
+
 /// Whether `bytes`, the first that came, hold the whole of a head that ends the wait, as nearly all do.
 #[inline]
 pub(super) fn at_once(bytes: &[u8], job: &mut Job<'_, '_, '_>) -> bool {
@@ -39,6 +43,7 @@ impl Ends<'_, '_, '_> {
     ) -> Result<(), ProxyError> {
         let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
+        let mut interim = 0;
         loop {
             self.complete_head(buffer, filled, message, exchange, timeouts.read).await?;
             let (status, length) = (message.response.status, message.response.length);
@@ -48,6 +53,11 @@ impl Ends<'_, '_, '_> {
             }
             if status >= 200 || status == 101 {
                 return Ok(());
+            }
+            interim += 1;
+            if interim > INTERIM_MAX {
+                let endless = "upstream sent too many interim responses";
+                return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, endless));
             }
             self.pass_interim(buffer, message, facts.http11).await?;
             buffer.copy_within(length..*filled, 0);

@@ -31,6 +31,25 @@ const RESET_BY_US_MAX: usize = 128;
 /// Requests after which a connection's habits are looked at: four times as many as may be under way.
 const LOOK_AFTER: u64 = 4 * STREAMS_MAX as u64;
 
+/// Control frames that a peer may send at once, without an exchange that asks for them: see
+/// [`super::budget::ControlBudget`]. Browsers begin with less than ten; 1,000 cost less than a millisecond.
+pub(super) const CONTROL_BURST: u32 = 1000;
+
+/// Control frames that it may send per second for as long as it likes: pings of an impatient client. 100 per second cost
+/// 0.01 % of a core.
+pub(super) const CONTROL_PER_SECOND: u32 = 100;
+
+/// Control frames that each request (or an upstream's response) entitles to: PRIORITY, WINDOW_UPDATE, RST_STREAM, and two
+/// CONTINUATION, which is all that [`HEADER_LIST_MAX`] takes, leave some to spare.
+pub(super) const CONTROL_PER_HEADERS: u32 = 8;
+
+/// Control frames that each HEADERS or DATA frame sent to the peer entitles to: a WINDOW_UPDATE for the stream, one for
+/// the connection, a PING, and one to spare.
+pub(super) const CONTROL_PER_SENT: u32 = 4;
+
+/// Control frames that may be earned ahead: for 16,384 frames under way, 256 MiB in full ones, which is 20 Gbit/s at 100 ms.
+pub(super) const CONTROL_MAX: u32 = 16 * 1024 * CONTROL_PER_SENT;
+
 /// How long a connection that was told to end may still take to hang up.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 

@@ -1,5 +1,6 @@
 //! A connection to a node: an idle one, or a new one.
 
+use super::pulse::Pulse;
 use super::{AddrPool, Target, Upstreams};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
@@ -21,6 +22,8 @@ pub(crate) struct Connection {
     pub(crate) requests: u64,
     /// Whether it has carried one before: then its end may have been under way when it was taken.
     pub(crate) reused: bool,
+    /// Of a stream of HTTP/2: the signs of life of its connection.
+    pub(crate) pulse: Option<Rc<Pulse>>,
 }
 
 /// The pool in which `target`'s connections are; a name is resolved for it, to an address that is not among `tried` if it
@@ -45,7 +48,10 @@ pub(crate) async fn pool_of(
 /// A new connection to the pool's address, or a stream on one; `limit` is over when the connect timeout is.
 pub(crate) async fn connect(pool: &AddrPool, limit: TimeLimit<'_>) -> Result<Box<Connection>, ProxyError> {
     match &pool.multiplexed {
-        None => Ok(Box::new(Connection { stream: open(pool, limit).await?, requests: 0, reused: false })),
+        None => {
+            let stream = open(pool, limit).await?;
+            Ok(Box::new(Connection { stream, requests: 0, reused: false, pulse: None }))
+        }
         Some(multiplexed) => Box::pin(multiplexed.connect(pool, limit)).await,
     }
 }

@@ -9,6 +9,7 @@ mod outliers;
 mod pool;
 mod probe;
 mod prober;
+mod pulse;
 mod resolve;
 mod secure;
 mod state;

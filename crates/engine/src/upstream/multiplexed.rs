@@ -1,15 +1,17 @@
 //! HTTP/2 connections to one address: few, each shared by many requests.
 
 use super::connect::open;
+use super::pulse::{Attended, Pulse};
 use super::{AddrPool, Connection};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::timer::TimeLimit;
 use crate::transport::{Http2Stream, Stream, Streams};
 use bytes::Bytes;
+use h2::Ping;
 use h2::client::{Builder, SendRequest};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -46,6 +48,7 @@ struct Shared {
     requests: u64,
     /// When it was seen with no request under way, in worker time.
     idle_since_ms: Option<u64>,
+    pulse: Rc<Pulse>,
 }
 
 impl Multiplexed {
@@ -59,13 +62,15 @@ impl Multiplexed {
             !over && connection.requests < requests_max
         });
         let free = shared.iter_mut().find(|connection| {
-            connection.open.get() < STREAMS_MAX.min(connection.send.current_max_send_streams())
+            connection.pulse.is_sound()
+                && connection.open.get() < STREAMS_MAX.min(connection.send.current_max_send_streams())
         })?;
         free.idle_since_ms = None;
         free.requests += 1;
         let reused = free.requests > 1;
         let stream = Http2Stream::to_upstream(free.send.clone(), secure, Streams::count(&free.open));
-        Some(Box::new(Connection { stream: Stream::Http2(stream), requests: free.requests, reused }))
+        let pulse = Some(Rc::clone(&free.pulse));
+        Some(Box::new(Connection { stream: Stream::Http2(stream), requests: free.requests, reused, pulse }))
     }
 
     /// A stream on a connection that is opened for it, or by another request just now.
@@ -96,7 +101,8 @@ impl Multiplexed {
             .await?;
         }
         let _opening = Opening(self);
-        let stream = open(pool, limit).await?;
+        let pulse = Rc::<Pulse>::default();
+        let stream = Attended::new(open(pool, limit).await?, Rc::clone(&pulse));
         let mut builder = Builder::new();
         builder
             .enable_push(false)
@@ -115,20 +121,19 @@ impl Multiplexed {
             Poll::Pending => Poll::Pending,
         })
         .await?;
-        let upstream = Rc::clone(&pool.text);
-        drop(tokio::task::spawn_local(async move {
-            if let Err(error) = connection.await {
-                tracing::info!(%upstream, "HTTP/2 connection ended: {error}");
-            }
-        }));
+        drop(tokio::task::spawn_local(drive(connection, Rc::clone(&pulse), Rc::clone(&pool.text))));
         let open = Rc::default();
-        self.shared.borrow_mut().push(Shared { send, open, requests: 0, idle_since_ms: None });
+        self.shared.borrow_mut().push(Shared { send, open, requests: 0, idle_since_ms: None, pulse });
         pool.take().ok_or_else(|| failed(ErrorKind::Connection, "upstream closed without a response"))
     }
 
     /// Lets go of connections that idled for `limit_ms`; their last handle gone, they close.
     pub(super) fn sweep(&self, now_ms: u64, limit_ms: Option<u64>) {
         self.shared.borrow_mut().retain_mut(|connection| {
+            connection.pulse.check(now_ms, connection.open.get() > 0);
+            if connection.pulse.is_dead() {
+                return false;
+            }
             if connection.open.get() > 0 {
                 connection.idle_since_ms = None;
             }
@@ -145,6 +150,32 @@ impl Multiplexed {
     }
 }
 
+/// Sends and receives for the requests of a connection until it ends, or until nobody is at its other end: dropped, it
+/// fails those under way.
+async fn drive(mut connection: h2::client::Connection<Attended, Bytes>, pulse: Rc<Pulse>, upstream: Rc<str>) {
+    let mut pings = connection.ping_pong();
+    let ended = poll_fn(|cx| {
+        pulse.attend(cx);
+        if pulse.is_dead() {
+            tracing::warn!(%upstream, "HTTP/2 connection closed: its upstream does not answer PING");
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(pings) = &mut pings {
+            // Takes the answer to the one before.
+            let _ = pings.poll_pong(cx);
+            if pulse.takes_ping() {
+                // Refused only while one is under way.
+                let _ = pings.send_ping(Ping::opaque());
+            }
+        }
+        Pin::new(&mut connection).poll(cx)
+    })
+    .await;
+    if let Err(error) = ended {
+        tracing::info!(%upstream, "HTTP/2 connection ended: {error}");
+    }
+}
+
 /// An opening under way; those who wait for it are woken at its end, however it ends.
 struct Opening<'m>(&'m Multiplexed);
 
@@ -152,5 +183,45 @@ impl Drop for Opening<'_> {
     fn drop(&mut self) {
         self.0.opening.set(false);
         self.0.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Pools, Protocol, connect};
+    use crate::io;
+    use crate::timer::Timers;
+    use snapshot::Keepalive;
+    use tokio::net::TcpListener;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    #[test]
+    fn a_connection_whose_upstream_has_vanished_fails_its_requests_and_takes_no_more() {
+        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default());
+        runtime.expect("a runtime").block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let pools = Pools::default();
+            let keepalive = Keepalive { size: 10, idle_timeout: None, requests: 1000 };
+            let address = listener.local_addr().expect("an address");
+            let pool = pools.at(address, keepalive, None, Protocol::Http2);
+            let timers = Timers::default();
+            let timer = &timers.register().timer;
+            let mut connection = connect(&pool, timer.unlimited()).await.expect("a connection");
+            let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+            io::write_all(&mut connection.stream, request, timer.unlimited()).await.expect("sent");
+            // The kernel takes what is sent, and nobody answers.
+            for second in 1..=20 {
+                pools.sweep(second * 1000);
+                tokio::task::yield_now().await;
+            }
+            assert!(pool.take().is_some(), "in use, though silent");
+            pools.sweep(21_000);
+            assert!(pool.take().is_none());
+            let failed = io::read(&mut connection.stream, &mut [0; 64], timer.unlimited()).await;
+            assert_eq!(failed.map_err(|error| error.kind()), Err(std::io::ErrorKind::BrokenPipe));
+            let another = connect(&pool, timer.unlimited()).await.expect("another connection");
+            another.pulse.as_ref().expect("HTTP/2").suspect();
+            assert!(pool.take().is_none(), "a request has timed out on it");
+        });
     }
 }

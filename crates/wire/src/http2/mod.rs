@@ -4,10 +4,12 @@
 //! comes as HTTP/2 is written as the HTTP/1.1 head that says the same, and then read by the one parser there is, so
 //! that every check of it holds for both. What leaves as HTTP/2 is taken from a parsed HTTP/1.1 head.
 
+mod frames;
 mod request;
 mod response;
 mod trailers;
 
+pub use frames::{FrameHead, FrameScanner, PREFACE};
 pub use request::{Unwritable, request_from, write_request};
 pub use response::{response_from, write_response};
 pub use trailers::{trailers_from, write_trailers};
