@@ -2,6 +2,7 @@
 
 use crate::config::{EngineConfig, Listen};
 use crate::listen::{self, BindError, Listener};
+use crate::supervise;
 use crate::upstream::{Prober, Resolver};
 use crate::worker::{self, Order, Phase};
 use files::Variants;
@@ -88,6 +89,7 @@ impl Bound {
                 config: Arc::clone(&self.config),
                 orders,
                 context: context.clone(),
+                addresses: listeners.iter().map(|listener| (listener.listen, listener.address)).collect(),
                 listeners,
                 phase: watch.clone(),
                 resolver: resolver.clone(),
@@ -95,7 +97,7 @@ impl Bound {
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
-                .spawn(move || worker::run(start))?;
+                .spawn(move || supervise::run(number, start))?;
             engine.workers.push(thread);
             engine.orders.push(order);
         }

@@ -20,6 +20,7 @@ mod proxy_protocol;
 mod real_ip;
 mod services;
 mod stream;
+mod supervise;
 mod sys;
 mod timer;
 mod transport;

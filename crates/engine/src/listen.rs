@@ -69,6 +69,22 @@ pub(crate) fn bind(
     Ok(workers)
 }
 
+/// Binds one socket to each of `lost`, which the sockets of other workers of this process may share.
+///
+/// # Errors
+/// The first address that can't be had; sockets bound before are closed again.
+pub(crate) fn bind_again(lost: &[(Listen, SocketAddr)]) -> Result<Vec<Listener>, BindError> {
+    let bound = lost.iter().map(|&(listen, address)| {
+        let refuse = |error: io::Error| BindError { address, reason: describe(address, &error) };
+        let socket = socket(address, listen.serves, true).map_err(refuse)?;
+        if !is_udp(listen.serves) {
+            socket.listen(BACKLOG).map_err(refuse)?;
+        }
+        Ok(Listener { socket, listen, address })
+    });
+    bound.collect()
+}
+
 fn is_udp(serves: Serves) -> bool {
     serves == Serves::Udp
 }
@@ -135,6 +151,15 @@ mod tests {
         let error = bind(&[listen(address)], &[], 1).expect_err("taken");
         assert!(error.reason.contains(&address.port().to_string()), "{error}");
         assert!(error.reason.contains(&std::process::id().to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_port_is_taken_again_beside_those_of_other_workers() {
+        let mut first =
+            bind(&[listen("127.0.0.1:0".parse().expect("address"))], &[], 2).expect("a free port");
+        let lost = first.remove(0).remove(0);
+        let lost = (lost.listen, lost.address);
+        assert_eq!(bind_again(&[lost]).expect("shared")[0].address, lost.1);
     }
 
     #[test]

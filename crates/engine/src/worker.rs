@@ -5,7 +5,7 @@ use crate::buffers::Buffers;
 use crate::clock::Clock;
 use crate::config::{EngineConfig, Listen};
 use crate::handle::Context;
-use crate::listen::Listener;
+use crate::listen::{self, BindError, Listener};
 use crate::merged::MergedChains;
 use crate::services::WorkerServices;
 use crate::sys::Ticker;
@@ -15,6 +15,7 @@ use files::{Files, Variants};
 use snapshot::{Reader, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,12 +45,16 @@ pub(crate) struct Order {
     pub(crate) done: oneshot::Sender<()>,
 }
 
-/// What a worker's thread starts with.
+/// What a worker's thread starts with, and what a worker that replaces one that panicked starts with again.
 pub(crate) struct Start {
+    /// The one in force.
     pub(crate) config: Arc<EngineConfig>,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     pub(crate) context: Context,
+    /// Those that are to be accepted on from the start.
     pub(crate) listeners: Vec<Listener>,
+    /// All that are listened on.
+    pub(crate) addresses: Vec<(Listen, SocketAddr)>,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) resolver: Resolver,
     /// Compressed files, which workers share.
@@ -192,8 +197,22 @@ impl Worker {
     }
 }
 
+impl Start {
+    /// Takes the addresses again that a worker lost when it panicked.
+    pub(crate) fn listen_again(&mut self) -> Result<(), BindError> {
+        let mut taken = listen::bind_again(&self.addresses)?;
+        self.listeners.append(&mut taken);
+        Ok(())
+    }
+
+    /// Returns whether the worker is to serve.
+    pub(crate) fn is_serving(&self) -> bool {
+        *self.phase.borrow() == Phase::Serving
+    }
+}
+
 /// Runs a worker until it is told to end.
-pub(crate) fn run(start: Start) {
+pub(crate) fn run(start: &mut Start) {
     // Deadlines of connections come from one timer descriptor. The time driver serves plugins, and the libraries that
     // they use; a turn of the loop without such a timer costs one look at an empty wheel.
     let runtime =
@@ -215,13 +234,13 @@ fn files_max(workers: usize) -> u64 {
     open / 2 / workers.max(1) as u64
 }
 
-async fn serve(start: Start) -> io::Result<()> {
-    let Start { config, mut orders, context, listeners, mut phase, resolver, variants } = start;
+async fn serve(start: &mut Start) -> io::Result<()> {
+    let Start { config, orders, context, listeners, addresses, phase, resolver, variants } = start;
     let ticker = Ticker::start(TICK)?;
     let token = WorkerToken::claim().ok_or_else(|| io::Error::other("too many workers"))?;
-    let worker = Rc::new_cyclic(|this| Worker::new(&config, context, resolver, variants, token, this));
+    let worker = Rc::new_cyclic(|this| Worker::new(config, context.clone(), resolver.clone(), Arc::clone(variants), token, this));
     let mut accepting = Accepting::default();
-    accepting.begin(&worker, listeners)?;
+    accepting.begin(&worker, std::mem::take(listeners))?;
     let mut ends_at_ms = None;
     loop {
         tokio::select! {
@@ -239,8 +258,11 @@ async fn serve(start: Start) -> io::Result<()> {
                     }
                 }
             }
-            Some(Order { config, listen, added, done }) = orders.recv() => {
-                worker.reconfigure(&config);
+            Some(Order { config: next, listen, added, done }) = orders.recv() => {
+                addresses.retain(|(held, _)| listen.contains(held));
+                addresses.extend(added.iter().map(|listener| (listener.listen, listener.address)));
+                *config = next;
+                worker.reconfigure(config);
                 accepting.keep(&listen);
                 if let Err(error) = accepting.begin(&worker, added) {
                     tracing::error!(%error, "a worker does not listen on a new address");

@@ -11,9 +11,8 @@ impl LogSource for Exchange<'_> {
     }
 
     fn request_line(&self) -> [&[u8]; 3] {
-        // A refused head has no request line.
-        if self.request.view.head.method_token.is_empty() {
-            return [b"", b"", b""];
+        if let Some(line) = self.request.refused_line() {
+            return [b"", line, b""];
         }
         [self.request.method(), self.request.target(), self.request.view.head.facts.version()]
     }

@@ -47,6 +47,13 @@ impl<'a> Request<'a> {
         Self { view, path, host, edits: None, body: None, route_path: None }
     }
 
+    /// The request line as it came, where the head was refused: then it is all that the view holds.
+    #[must_use]
+    #[inline]
+    pub fn refused_line(&self) -> Option<&[u8]> {
+        self.view.head.method_token.is_empty().then_some(self.view.bytes)
+    }
+
     /// The path that routes are matched against: `$uri`, but for an encoded slash in it that is to stay one
     /// (`match_uri_encoded_slash`).
     #[must_use]

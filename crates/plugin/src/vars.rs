@@ -147,6 +147,9 @@ impl Exchange<'_> {
             Var::Host | Var::ServerName => present(&request.host),
             Var::ServerProtocol => Some(Cow::Borrowed(request.view.head.facts.version())),
             Var::RequestLine => {
+                if let Some(line) = request.refused_line() {
+                    return Some(Cow::Borrowed(line));
+                }
                 let version = request.view.head.facts.version();
                 Some(Cow::Owned([request.method(), request.target(), version].join(&b' ')))
             }

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use std::sync::{Arc, OnceLock};
 
 /// Whose certificates upstreams may have (`apisix.ssl.ssl_trusted_certificate`).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
     /// Authorities in PEM, besides the system's.
     pub pem: Vec<String>,
@@ -44,6 +44,13 @@ impl Upstreams {
     pub fn new(trust: Trust) -> Result<Self, crate::IdentityError> {
         trust.pem.iter().try_for_each(|pem| certificates(pem).map(|_| ()))?;
         Ok(Self { trust, roots: OnceLock::new() })
+    }
+
+    /// Returns whether both trust the same authorities for certain. Those of the system may have changed since they were
+    /// read.
+    #[must_use]
+    pub fn trusts_as(&self, other: &Self) -> bool {
+        !self.trust.system && self.trust == other.trust
     }
 
     /// What handshakes are done with that show `identity` and offer the protocols of `alpn`. It remembers sessions, so

@@ -8,6 +8,7 @@ use crate::error::{ErrorKind, ProxyError, Side};
 use crate::worker::Worker;
 use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Resume, Step, WholeBody};
 use snapshot::Snapshot;
+use std::cmp::Ordering;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -27,10 +28,41 @@ pub(super) struct Walk<'c> {
     worker: &'c Worker,
     snapshot: &'c Arc<Snapshot>,
     route: Option<&'c Chain>,
-    /// How many hooks have had their turn.
-    passed: usize,
-    /// The hook that the walk stands at, counted from 1.
-    number: usize,
+    cursor: Cursor,
+}
+
+/// The lists of hooks, in the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    GlobalRewrite,
+    RouteRewrite,
+    /// Of the plugins that only the consumer has. From here on the chain stays the one that it is.
+    ConsumerRewrite,
+    GlobalAccess,
+    RouteAccess,
+    GlobalBeforeProxy,
+    RouteBeforeProxy,
+}
+
+/// Where a walk is: which list of hooks, and how many of it have had their turn. A walk that a hook has stopped goes on
+/// from here, whatever has become of the lists before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    stage: Stage,
+    index: usize,
+}
+
+impl Cursor {
+    /// Returns the first hook of `stage` that is still to run; `None` where the walk is past the stage.
+    #[inline]
+    fn enter(&mut self, stage: Stage) -> Option<usize> {
+        match self.stage.cmp(&stage) {
+            Ordering::Greater => return None,
+            Ordering::Equal => {}
+            Ordering::Less => *self = Self { stage, index: 0 },
+        }
+        Some(self.index)
+    }
 }
 
 /// A hook that did not just let the exchange pass.
@@ -45,26 +77,36 @@ impl<'c> Walk<'c> {
     /// A walk from the first hook. A request without a route meets the global rules alone.
     #[inline]
     pub(super) fn new(worker: &'c Worker, snapshot: &'c Arc<Snapshot>, route: Option<&'c Chain>) -> Self {
-        Self { worker, snapshot, route, passed: 0, number: 0 }
+        let cursor = Cursor { stage: Stage::GlobalRewrite, index: 0 };
+        Self { worker, snapshot, route, cursor }
     }
 
     /// Runs hooks up to the first that answers or waits; `None` when all have let the exchange pass.
     #[inline]
     pub(super) fn run(&mut self, exchange: &mut Exchange<'_>) -> Option<Stop> {
-        self.number = 0;
         let (global, route) = (&self.snapshot.global, self.route);
         if global.is_empty() && route.is_none_or(Chain::is_empty) {
             return None;
         }
-        let stop = self
-            .phase(&global.rewrite, route, exchange, |hook, x| hook.rewrite(x))
-            .or_else(|| self.phase(&route?.rewrite, None, exchange, |hook, x| hook.rewrite(x)));
-        if stop.is_some() {
-            return stop;
+        if self.cursor.stage <= Stage::RouteRewrite {
+            let stop = self
+                .phase(Stage::GlobalRewrite, &global.rewrite, route, exchange, |hook, x| hook.rewrite(x))
+                .or_else(|| {
+                    let own = &route?.rewrite;
+                    self.phase(Stage::RouteRewrite, own, None, exchange, |hook, x| hook.rewrite(x))
+                });
+            if stop.is_some() {
+                return stop;
+            }
+            if let (Some(route), true) = (route, exchange.consumer.is_some())
+                && let Some(stop) = self.merge(route, exchange)
+            {
+                return Some(stop);
+            }
         }
-        match route {
-            Some(route) if exchange.consumer.is_some() => self.run_for_consumer(route, exchange),
-            _ => self.run_rest(route, exchange),
+        match exchange.merged.clone() {
+            Some(merged) => self.run_for_consumer(&merged, exchange),
+            None => self.run_rest(route, exchange),
         }
     }
 
@@ -72,17 +114,23 @@ impl<'c> Walk<'c> {
     #[inline]
     fn run_rest(&mut self, chain: Option<&Chain>, exchange: &mut Exchange<'_>) -> Option<Stop> {
         let global = &self.snapshot.global;
-        let stop = self.phase(&global.access, chain, exchange, |hook, x| hook.access(x));
+        let stop = self.phase(Stage::GlobalAccess, &global.access, chain, exchange, |hook, x| hook.access(x));
         let Some(own) = chain else { return stop };
-        stop.or_else(|| self.phase(&own.access, None, exchange, |hook, x| hook.access(x)))
-            .or_else(|| self.phase(&global.before_proxy, chain, exchange, |hook, x| hook.before_proxy(x)))
-            .or_else(|| self.phase(&own.before_proxy, None, exchange, |hook, x| hook.before_proxy(x)))
+        stop.or_else(|| self.phase(Stage::RouteAccess, &own.access, None, exchange, |hook, x| hook.access(x)))
+            .or_else(|| {
+                let hooks = &global.before_proxy;
+                self.phase(Stage::GlobalBeforeProxy, hooks, chain, exchange, |hook, x| hook.before_proxy(x))
+            })
+            .or_else(|| {
+                let hooks = &own.before_proxy;
+                self.phase(Stage::RouteBeforeProxy, hooks, None, exchange, |hook, x| hook.before_proxy(x))
+            })
     }
 
-    /// The same for a request whose consumer is known: the merged chain takes over from the route's, and begins with
-    /// rewriting by the plugins that only the consumer has.
+    /// Has the merged chain take over from the route's, once the rewrite phase knows the request's consumer. A stop where
+    /// that can't be.
     #[inline(never)]
-    fn run_for_consumer(&mut self, route: &Chain, exchange: &mut Exchange<'_>) -> Option<Stop> {
+    fn merge(&self, route: &Chain, exchange: &mut Exchange<'_>) -> Option<Stop> {
         let consumer = exchange.consumer?;
         let serial = exchange.route.map_or(0, |route| route.serial);
         let Ok(merged) = self.worker.merged.chain(self.snapshot, serial, route, consumer) else {
@@ -90,27 +138,31 @@ impl<'c> Walk<'c> {
             tracing::error!(consumer = name, "consumer group {group} does not exist");
             return Some(Stop { flow: Flow::status(503), def: None, meta: None });
         };
-        let Some(merged) = merged else { return self.run_rest(Some(route), exchange) };
-        exchange.merged = Some(Rc::clone(&merged));
-        let stop = self.phase(&merged.rewrite, None, exchange, |hook, x| hook.rewrite(x));
-        stop.or_else(|| self.run_rest(Some(&merged), exchange))
+        exchange.merged = merged;
+        None
+    }
+
+    /// The phases of a merged chain: it begins with rewriting by the plugins that only the consumer has.
+    #[inline(never)]
+    fn run_for_consumer(&mut self, merged: &Chain, exchange: &mut Exchange<'_>) -> Option<Stop> {
+        let hooks = &merged.rewrite;
+        self.phase(Stage::ConsumerRewrite, hooks, None, exchange, |hook, x| hook.rewrite(x))
+            .or_else(|| self.run_rest(Some(merged), exchange))
     }
 
     /// Gives the hooks of one phase that have not had it their turn.
     #[inline]
     fn phase<H: ?Sized>(
         &mut self,
+        stage: Stage,
         steps: &[Step<H>],
         over: Option<&Chain>,
         exchange: &mut Exchange<'_>,
         run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
     ) -> Option<Stop> {
-        for step in steps {
-            self.number += 1;
-            if self.number <= self.passed {
-                continue;
-            }
-            self.passed = self.number;
+        let first = self.cursor.enter(stage)?;
+        for step in steps.get(first..).unwrap_or_default() {
+            self.cursor.index += 1;
             if step.admits(over, exchange) {
                 let flow = if observes(step) {
                     self.observe(&step.def, exchange, |x| run(&step.hook, x))
@@ -191,7 +243,7 @@ impl<'c> Walk<'c> {
                         Ok(()) if asked_again => stop.flow = Flow::status(500),
                         Ok(()) => {
                             // The hook that asked has its turn again.
-                            self.passed -= 1;
+                            self.cursor.index -= 1;
                             stop.flow = Flow::Next;
                         }
                         Err(error) => stop.flow = Flow::status(error.status()),
@@ -258,4 +310,26 @@ pub(super) fn note_verdict(worker: &Worker, def: &PluginDef, status: u16, exchan
     worker.context.metrics.record_observed(&worker.token, status, &def.name, route);
     let client = &exchange.client.addr;
     tracing::warn!(%client, route, status, "plugin {} would have answered; it is only observed", def.name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hook that waits may change what the stages before it hold: a consumer that is attached late, say.
+    #[test]
+    fn a_walk_goes_on_after_the_hook_that_stopped_it_and_nowhere_else() {
+        let mut cursor = Cursor { stage: Stage::GlobalRewrite, index: 0 };
+        assert_eq!(cursor.enter(Stage::GlobalRewrite), Some(0));
+        cursor.index = 3;
+        assert_eq!(cursor.enter(Stage::RouteRewrite), Some(0));
+        // No consumer: its stage is never entered.
+        assert_eq!(cursor.enter(Stage::GlobalAccess), Some(0));
+        cursor.index = 2;
+        for stage in [Stage::GlobalRewrite, Stage::RouteRewrite, Stage::ConsumerRewrite] {
+            assert_eq!(cursor.enter(stage), None, "{stage:?} again, with more hooks or fewer");
+        }
+        assert_eq!(cursor.enter(Stage::GlobalAccess), Some(2));
+        assert_eq!(cursor.enter(Stage::RouteBeforeProxy), Some(0));
+    }
 }

@@ -58,7 +58,10 @@ async fn serve(shared: &Shared, request: Request<RecvStream>, respond: SendRespo
             }
             exchange::run(&mut link, &mut scratch).await
         }
-        Err(error) => exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
+        Err(error) => {
+            name_version(&mut scratch);
+            exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await
+        }
     };
     worker.buffers.put_scratch(scratch);
     if let Stream::Http2(stream) = &stream
@@ -72,17 +75,29 @@ async fn serve(shared: &Shared, request: Request<RecvStream>, respond: SendRespo
 fn read_head(parts: &http::request::Parts, ends: bool, scratch: &mut Scratch) -> Result<(), HeadError> {
     let Scratch { input, filled, head, out, .. } = scratch;
     out.clear();
-    write_request(parts, ends, out)?;
+    let written = write_request(parts, ends, out);
+    *filled = out.len().min(HEAD_MAX).min(input.len());
+    input[..*filled].copy_from_slice(&out[..*filled]);
+    written?;
     if out.len() > HEAD_MAX {
         return Err(HeadError::FieldsTooLarge);
     }
-    input[..out.len()].copy_from_slice(out);
-    *filled = out.len();
     if !head.parse(&input[..*filled])? {
         return Err(HeadError::Bad("incomplete head"));
     }
     head.facts.http2 = true;
     Ok(())
+}
+
+/// Has the first line of a refused head say the version that the client speaks, for the log.
+fn name_version(scratch: &mut Scratch) {
+    let line = &mut scratch.input[..scratch.filled];
+    let end = memchr::memchr(b'\r', line).unwrap_or(line.len());
+    if let Some(version) = line[..end].last_chunk_mut::<8>()
+        && version == b"HTTP/1.1"
+    {
+        *version = *b"HTTP/2.0";
+    }
 }
 
 /// A request under way; with the last of them the connection rests.

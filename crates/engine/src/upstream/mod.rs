@@ -44,6 +44,9 @@ pub(crate) struct Upstreams {
     /// What TLS is spoken.
     tls: RefCell<Arc<tls::Upstreams>>,
     configs: Configs,
+    /// How often what is trusted has changed. Connections were verified by the trust of their time: they are part of
+    /// pools of that generation alone.
+    trust: Cell<u64>,
     /// Differs between workers, so that they don't all start with the same node.
     seed: u64,
 }
@@ -57,6 +60,7 @@ impl Upstreams {
             keepalive: Cell::new(config.keepalive),
             tls: RefCell::new(Arc::clone(&config.upstream_tls)),
             configs: Configs::default(),
+            trust: Cell::new(0),
             seed,
         }
     }
@@ -111,10 +115,15 @@ impl Upstreams {
     }
 
     /// Keeps connections by the rules of `config` from now on, where an upstream has none of its own. Those that idle
-    /// in pools of the rules before stay there until they are too old. New connections trust whom `config` trusts.
+    /// in pools of the rules before stay there until they are too old. Requests from now on reach upstreams that `config`
+    /// trusts: connections to others carry the requests under way, and no further ones.
     pub(crate) fn reconfigure(&self, config: &EngineConfig) {
-        *self.tls.borrow_mut() = Arc::clone(&config.upstream_tls);
-        self.configs.clear();
+        if !self.tls.borrow().trusts_as(&config.upstream_tls) {
+            *self.tls.borrow_mut() = Arc::clone(&config.upstream_tls);
+            self.configs.clear();
+            self.trust.set(self.trust.get() + 1);
+            self.pools.keep_trusted(self.trust.get());
+        }
         if self.keepalive.replace(config.keepalive) != config.keepalive {
             // Made anew with the next request; balancing starts from the beginning.
             self.states.borrow_mut().retain(|_, state| state.upstream.keepalive.is_some());

@@ -78,6 +78,13 @@ impl Pools {
         Rc::clone(pools.entry((address, key, session, protocol)).or_insert_with(make))
     }
 
+    /// Forgets pools of encrypted connections from before the generation `trust`; their idle connections are closed.
+    pub(crate) fn keep_trusted(&self, trust: u64) {
+        self.by_address
+            .borrow_mut()
+            .retain(|(_, _, session, _), _| session.as_ref().is_none_or(|session| session.trust == trust));
+    }
+
     /// Closes connections that idled too long or that the other side closed, and forgets pools that nobody uses.
     pub(crate) fn sweep(&self, now_ms: u64) {
         if now_ms < self.swept_ms.get() + SWEEP_MS {

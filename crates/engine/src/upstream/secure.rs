@@ -27,6 +27,8 @@ pub(crate) struct Session {
     /// The uid of the certificate shown; 0 for none.
     identity: u64,
     verify: Verify,
+    /// The generation of what is trusted: [`Upstreams::reconfigure`] counts it.
+    pub(super) trust: u64,
 }
 
 /// What handshakes are done with, by the certificate shown and what is asked of the server.
@@ -96,6 +98,7 @@ pub(crate) fn pool(
         name: server_name(host, plain.address.ip()),
         identity: identity.map_or(0, |identity| identity.uid),
         verify: if tls.verify { Verify::Name } else { Verify::Nothing },
+        trust: upstreams.trust.get(),
     };
     let settings = upstreams.tls();
     let protocol = plain.protocol;

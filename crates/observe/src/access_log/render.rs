@@ -104,6 +104,8 @@ impl Renderer {
     fn request_line<S: LogSource>(&self, source: &S, out: &mut Line<'_>) {
         let [method, target, version] = source.request_line();
         if method.is_empty() {
+            // A refused line: whatever the client sent.
+            self.escape.push(out, target);
             return;
         }
         // A method is a token and a version fixed text: neither can hold what needs escaping.

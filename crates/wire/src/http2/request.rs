@@ -160,7 +160,7 @@ mod tests {
         let bytes = Bytes::from(text);
         let mut head = RequestHead::default();
         assert!(head.parse(&bytes).is_err());
-        assert_eq!(head.parse_own(&bytes[..40_000]), Ok(false));
+        assert_eq!(head.parse_own(&bytes[..30_000]), Ok(false));
         assert_eq!(head.parse_own(&bytes), Ok(true));
         assert_eq!(request_from(&head, &bytes, true).expect("writable").headers().len(), 4 + 130 + 1);
     }

@@ -286,3 +286,33 @@ fn upstreams_are_spoken_with_in_tls() {
         }
     }
 }
+
+/// The authority that signed an upstream's certificate is trusted no longer: idle connections to it must not be used.
+#[test]
+fn another_trusted_certificate_holds_for_the_next_request_after_a_reload() {
+    let (upstream, authority, other) = (Upstream::hello(), Authority::new(), Authority::new());
+    let behind = gateway(&upstream);
+    behind.put("ssls/1", &ssl(&["b.test"], &authority.leaf("b.test")));
+    let trust = |authority: &Authority| {
+        let root = authority.root();
+        json!({ "apisix": { "ssl": { "ssl_trusted_certificate": root.to_str().unwrap() } },
+                "nginx_config": { "worker_processes": 1 } })
+    };
+    let mut front = Gateway::with(trust(&authority));
+    let node = format!("127.0.0.1:{}", behind.tls_port);
+    for (path, scheme) in [("/h1", "https"), ("/h2", "grpcs")] {
+        let upstream = json!({ "type": "roundrobin", "scheme": scheme, "nodes": { &node: 1 },
+            "pass_host": "rewrite", "upstream_host": "b.test", "tls": { "verify": true } });
+        front.put(&format!("routes{path}"), &json!({ "uri": path, "upstream": upstream }));
+    }
+    for path in ["/h1", "/h2"] {
+        eventually("the route is in use", || (front.get(path).status() != 404).then_some(()));
+    }
+    let both = |gateway: &Gateway| ["/h1", "/h2"].map(|path| gateway.get(path).status());
+    let mut kept = front.connect();
+    for (trusted, expected) in [(&authority, 200), (&other, 502), (&authority, 200)] {
+        front.reload(&trust(trusted));
+        assert_eq!(both(&front), [expected; 2], "{}", front.stderr());
+        assert_eq!(kept.get("/h1").status(), expected, "on a connection that was open before");
+    }
+}
