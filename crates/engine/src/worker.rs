@@ -238,7 +238,9 @@ async fn serve(start: &mut Start) -> io::Result<()> {
     let Start { config, orders, context, listeners, addresses, phase, resolver, variants } = start;
     let ticker = Ticker::start(TICK)?;
     let token = WorkerToken::claim().ok_or_else(|| io::Error::other("too many workers"))?;
-    let worker = Rc::new_cyclic(|this| Worker::new(config, context.clone(), resolver.clone(), Arc::clone(variants), token, this));
+    let worker = Rc::new_cyclic(|this| {
+        Worker::new(config, context.clone(), resolver.clone(), Arc::clone(variants), token, this)
+    });
     let mut accepting = Accepting::default();
     accepting.begin(&worker, std::mem::take(listeners))?;
     let mut ends_at_ms = None;

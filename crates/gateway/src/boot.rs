@@ -24,12 +24,14 @@ use observe::Metrics;
 use observe::metrics::Metric;
 use secrets::Secrets;
 use snapshot::{Builder, FollowStatus, InPlugins, Published, Rebuild, Snapshot};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Health;
 use store::etcd::{Fleet, Member};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 /// How long the first configuration may take to load: 100,000 routes take about a second.
 const FIRST_LOAD: Duration = Duration::from_secs(120);
@@ -88,7 +90,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let (stop, stopped) = watch::channel(());
     control.block_on(serve_control(&running, &parts, stopped.clone()))?;
     parts.centre.attend(control.handle(), &parts.metrics);
-    let builder_runtime = parts.follow(&running.plan, &control, orders, secrets)?;
+    let (builder_runtime, following) = parts.follow(&running.plan, &control, orders, secrets)?;
     let engine = bound.start(&engine::Context {
         published: Arc::clone(&parts.published),
         metrics: Arc::clone(&parts.metrics),
@@ -99,14 +101,14 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     parts.join_fleet(node_id, control.handle(), stopped);
     ready.ready()?;
     tracing::warn!(version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
-    control.block_on(until_told(&mut running, engine))?;
+    let end = control.block_on(until_told(&mut running, engine, following));
     running.delivery().finish(LAST_LOGS);
     // Admin requests at hand are answered before the store closes.
     drop(stop);
     builder_runtime.shutdown_timeout(Duration::from_secs(1));
     parts.centre.flush();
     control.shutdown_timeout(Duration::from_secs(1));
-    Ok(())
+    end
 }
 
 /// What the parts of the gateway have in common, and what stays as it is until the process ends.
@@ -157,7 +159,7 @@ impl Parts {
         control: &Runtime,
         orders: mpsc::Receiver<Rebuild>,
         secrets: Arc<Secrets>,
-    ) -> anyhow::Result<Runtime> {
+    ) -> anyhow::Result<(Runtime, JoinHandle<Infallible>)> {
         let builder = Builder::new(Arc::clone(&plan.registry), plan.build)
             .with_secrets(secrets)
             .with_file(self.centre.file.clone())
@@ -165,7 +167,7 @@ impl Parts {
         let runtime = runtime("builder")?;
         let mut applied = self.published.applied();
         applied.mark_unchanged();
-        runtime.spawn(snapshot::follow(
+        let following = runtime.spawn(snapshot::follow(
             Arc::clone(&self.centre.followed),
             builder,
             Arc::clone(&self.published),
@@ -181,7 +183,7 @@ impl Parts {
             anyhow!("the configuration could not be loaded within {} s{why}", FIRST_LOAD.as_secs())
         })??;
         control.spawn(count_skipped(applied, Arc::clone(&self.status), Arc::clone(&self.metrics)));
-        Ok(runtime)
+        Ok((runtime, following))
     }
 
     /// Tells the fleet how far this node is, from now until it stops.
@@ -287,8 +289,15 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     Ok(())
 }
 
-/// Runs until a signal ends the gateway.
-async fn until_told(running: &mut Running, mut engine: Engine) -> anyhow::Result<()> {
+/// Runs until a signal ends the gateway, or until the thread that builds snapshots panics: from then on no change of the
+/// configuration would take effect. Requests in flight are answered in both cases.
+async fn until_told(
+    running: &mut Running,
+    mut engine: Engine,
+    following: JoinHandle<Infallible>,
+) -> anyhow::Result<()> {
+    let mut following = std::pin::pin!(panicked(following));
+    let mut end = Ok(());
     let mut signals = Signals::listen().context("signals can't be received")?;
     let mut plugins = running.file.as_ref().map(|file| file.plugins());
     let how = loop {
@@ -296,6 +305,11 @@ async fn until_told(running: &mut Running, mut engine: Engine) -> anyhow::Result
             event = signals.next() => event,
             // The standalone file names other plugins.
             () = changed(&mut plugins) => Event::Reload,
+            message = &mut following => {
+                tracing::error!("the builder of the configuration panicked: {message}; the gateway ends");
+                end = Err(anyhow!("the builder of the configuration panicked: {message}"));
+                Event::Shutdown(Shutdown::Graceful)
+            }
         };
         match event {
             // What is refused is in the log, and the gateway runs on.
@@ -307,7 +321,7 @@ async fn until_told(running: &mut Running, mut engine: Engine) -> anyhow::Result
     tracing::warn!(?how, "ending");
     if how == Shutdown::Fast {
         engine.stop();
-        return Ok(());
+        return end;
     }
     // The time that requests in flight have to be answered.
     let patience = running.settings.process.shutdown_timeout;
@@ -317,7 +331,18 @@ async fn until_told(running: &mut Running, mut engine: Engine) -> anyhow::Result
         // A second signal ends at once: the process goes, and its workers with it.
         () = ended(&mut signals) => std::process::exit(0),
     }
-    Ok(())
+    end
+}
+
+/// Waits until `task` panics: with what words. A task that ends otherwise has nothing to say.
+async fn panicked(task: JoinHandle<Infallible>) -> String {
+    match task.await.map_err(tokio::task::JoinError::try_into_panic) {
+        Err(Ok(panic)) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+        }
+        _ => std::future::pending().await,
+    }
 }
 
 /// Waits for another value; for ever where there is none to come.
@@ -332,4 +357,17 @@ async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
 
 async fn ended(signals: &mut Signals) {
     while !matches!(signals.next().await, Event::Shutdown(_)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_builder_is_noticed_at_once() {
+        let runtime = runtime("test").expect("a runtime");
+        let said =
+            |text: &'static str| runtime.block_on(panicked(runtime.spawn(async move { panic!("{text}") })));
+        assert_eq!(said("a reason"), "a reason");
+    }
 }

@@ -41,6 +41,16 @@ pub(super) enum RelayOutcome {
     Aborted,
 }
 
+impl RelayOutcome {
+    fn of(complete: bool, switches: bool, client_keeps: bool, upstream: UpstreamReuse) -> Self {
+        match complete {
+            false => Self::Aborted,
+            true if switches => Self::Switched,
+            true => Self::Completed { client_keeps, upstream },
+        }
+    }
+}
+
 /// Whether an upstream's connection may carry another request, as far as its response decides that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpstreamReuse {
@@ -234,13 +244,10 @@ impl<'e> Ends<'e, '_, '_> {
         };
         respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
         message.hooks_ran = true;
-        if response.status == 101 && exchange.status != 101 {
-            let changed = "a plugin changed the status of 101 Switching Protocols";
-            return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, changed));
-        }
+        let switches = check_switch(response.status, exchange.status)?;
         let filters = exchange.take_body_filters(&made);
         let reshaped = rewritten::is_reshaped(exchange, response);
-        if (filters.is_some() || recorder.is_some() || reshaped) && response.status != 101 {
+        if (filters.is_some() || recorder.is_some() || reshaped) && !switches {
             let passing = rewritten::Passing { filters: filters.unwrap_or_default(), recorder };
             let delivered = Box::pin(self.deliver_passing(buffer, filled, job, passing)).await;
             if delivered.is_err() {
@@ -249,7 +256,7 @@ impl<'e> Ends<'e, '_, '_> {
             return delivered;
         }
         let client_keeps = framing != Framing::Close
-            && response.status != 101
+            && !switches
             && self.upload.sent.get()
             && respond::keeps_alive(self.worker, self.config, exchange);
         let bytes = &buffer[..response.length];
@@ -262,7 +269,6 @@ impl<'e> Ends<'e, '_, '_> {
             client_keeps,
             message.out,
         );
-        let switches = response.status == 101;
         let (start, body, reusable) = (response.length, response.body, response.keep_alive && !unasked);
         let mut flow =
             BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, read_timeout: timeouts.read };
@@ -275,12 +281,22 @@ impl<'e> Ends<'e, '_, '_> {
         exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
         // Bytes after the response belong to no request: such a connection is not used again.
         let upstream = UpstreamReuse::when(reusable && flow.start == flow.filled);
-        Ok(match (complete, switches) {
-            (false, _) => RelayOutcome::Aborted,
-            (true, true) => RelayOutcome::Switched,
-            (true, false) => RelayOutcome::Completed { client_keeps, upstream },
-        })
+        Ok(RelayOutcome::of(complete, switches, client_keeps, upstream))
     }
+}
+
+/// Returns whether an upstream's response switches protocols.
+///
+/// # Errors
+/// Where it does and plugins have made another status of it: the client would not speak the other protocol, and nothing
+/// else can be spoken with the upstream.
+#[inline]
+fn check_switch(upstream: u16, client: u16) -> Result<bool, ProxyError> {
+    if upstream == 101 && client != 101 {
+        let changed = "a plugin changed the status of 101 Switching Protocols";
+        return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, changed));
+    }
+    Ok(upstream == 101)
 }
 
 /// What a plugin that keeps responses wants to be done with this one.

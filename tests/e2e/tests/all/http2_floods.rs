@@ -5,14 +5,17 @@ use e2e::{Gateway, Http2Client, Peer, asynchronously, eventually};
 use serde_json::json;
 
 /// Frames (RFC 9113 section 6), and flags of HEADERS.
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
+const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -62,7 +65,7 @@ impl Attacker {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -179,6 +182,29 @@ fn heads_that_unpack_to_much_more() {
     let field = [&b"\x40\x01a\x7f\xb9\x16"[..], &[b'x'; 3000]].concat();
     let bomb = frame(HEADERS, END_STREAM | END_HEADERS, 1, &[REQUEST, &field, &[0xbe; 12_000]].concat());
     withstands(|attacker| attacker.send(&[bomb]), &[]);
+}
+
+/// CVE-2019-9512, CVE-2019-9515 and their like: frames that are answered or ignored, and bring no request forward.
+#[test]
+fn frames_that_ask_for_nothing() {
+    let opened = frame(HEADERS, END_HEADERS, 1, REQUEST);
+    for (name, first, piece) in [
+        ("SETTINGS", &[][..], frame(SETTINGS, 0, 0, &[])),
+        ("PING", &[], frame(PING, 0, 0, &[0; 8])),
+        ("PRIORITY", &[], frame(PRIORITY, 0, 3, &[0, 0, 0, 0, 9])),
+        ("WINDOW_UPDATE", &[], frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
+        ("unknown", &[], frame(0xfa, 0, 0, b"grease")),
+        ("empty DATA", &opened, frame(DATA, 0, 1, &[])),
+    ] {
+        let attack = |attacker: &mut Attacker| {
+            attacker.send(&[first.to_vec()]);
+            for _ in 0..40 {
+                attacker.send(&vec![piece.clone(); 50]);
+            }
+        };
+        eprintln!("{name}");
+        withstands(attack, &[]);
+    }
 }
 
 /// CVE-2019-9517: much is asked for, all windows are open, and nothing is read. What waits is bounded by streams and

@@ -40,3 +40,22 @@ fn lines_may_be_json() {
     let line: Value = serde_json::from_str(&gateway.access_log(1)[0]).unwrap();
     assert_eq!(line, json!({ "uri": "/a", "status": 200, "agent": "\"q\\", "route": "all" }));
 }
+
+#[test]
+fn a_refused_request_is_logged_with_its_line() {
+    let gateway = Gateway::start();
+    let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(10_000));
+    for (request, shown) in [
+        (&b"GET /a b\x01\"c HTTP/1.1\r\nHost: a\r\n\r\n"[..], r#""GET /a b\x01\x22c HTTP/1.1" 400"#),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", r#""GET / HTTP/1.1" 400"#),
+        (b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", r#""TRACE / HTTP/1.1" 405"#),
+        (long.as_bytes(), r#"aaa" 414"#),
+    ] {
+        let before = gateway.access_log(0).len();
+        let mut client = gateway.connect();
+        client.send(request);
+        client.response();
+        let line = gateway.access_log(before + 1).pop().unwrap();
+        assert!(line.contains(shown) && line.len() < 2000, "{line}");
+    }
+}

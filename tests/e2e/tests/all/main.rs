@@ -28,6 +28,7 @@ mod guides;
 mod headers;
 mod http2;
 mod http2_floods;
+mod http2_upstreams;
 mod leaving_clients;
 mod life;
 mod limits;
