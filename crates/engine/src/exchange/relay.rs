@@ -10,7 +10,7 @@ use crate::io;
 use crate::timer::TimeLimit;
 use crate::tunnel;
 use crate::upstream::{
-    AddrPool, Connection, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
+    AddrPool, Connection, REFUSALS_MAX, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
 };
 use crate::worker::Worker;
 use model::resource::Scheme;
@@ -23,10 +23,6 @@ use std::time::Duration;
 
 /// What a client that waits for permission to send its body is told.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// How often a request that a node refused unprocessed is sent to it again: once for the end of a connection, and some
-/// for limits on streams that were not known yet.
-const REFUSALS_MAX: usize = 3;
 
 /// Passes the exchange to a node of `upstream`, to another one where that is allowed and helps.
 pub(super) async fn run(

@@ -5,7 +5,9 @@ use super::{Operation, call_error};
 use crate::connection::attach;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::timer::{TimeLimit, Timer};
-use crate::upstream::{AddrPool, NodeState, Served, State, connect, discovered_form, pool_of, secure_pool};
+use crate::upstream::{
+    AddrPool, NodeState, REFUSALS_MAX, Served, State, connect, discovered_form, pool_of, secure_pool,
+};
 use crate::worker::Worker;
 use model::resource::Scheme;
 use plugin::{Answer, BodySource, Call, CallBody, CallError, Fields};
@@ -146,8 +148,10 @@ impl Attempt<'_> {
             None => connect(&pool, self.connect_limit()).await?,
         };
         self.sent = true;
+        let mut refusals = 0;
         loop {
             let reused = connection.reused;
+            let pulse = connection.pulse.clone();
             // A stream is sent once: what a second attempt would send is gone.
             let stream = self.request.stream.take();
             let streamed = stream.is_some();
@@ -160,8 +164,17 @@ impl Attempt<'_> {
                 self.call.timeouts,
                 self.operation,
             );
-            match poll_fn(|cx| conversation.poll_head(cx)).await {
+            let asked = poll_fn(|cx| conversation.poll_head(cx)).await;
+            if let (Some(pulse), Err(ProxyError { kind: ErrorKind::Timeout, .. })) = (pulse, &asked) {
+                pulse.suspect();
+            }
+            match asked {
                 Ok(head) => return Ok((conversation, head)),
+                Err(error) if error.kind == ErrorKind::Refused && !streamed && refusals < REFUSALS_MAX => {
+                    refusals += 1;
+                    drop(conversation);
+                    connection = connect(&pool, self.connect_limit()).await?;
+                }
                 Err(error) if conversation.answered || streamed || !self.request.repeatable => {
                     return Err(error);
                 }

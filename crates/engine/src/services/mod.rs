@@ -116,7 +116,7 @@ impl Drop for Operation {
 fn call_error(error: ProxyError) -> CallError {
     let kind = match error.kind {
         ErrorKind::Timeout => CallErrorKind::Timeout,
-        ErrorKind::Connection => CallErrorKind::Connection,
+        ErrorKind::Connection | ErrorKind::Refused | ErrorKind::Reset => CallErrorKind::Connection,
         ErrorKind::Protocol => CallErrorKind::Protocol,
         ErrorKind::TooLarge => CallErrorKind::TooLarge,
         ErrorKind::NoNode | ErrorKind::Name => CallErrorKind::NoNode,

@@ -16,6 +16,7 @@ mod state;
 
 pub(crate) use connect::{Connection, connect, open_after, pool_of};
 pub(crate) use discovered::form as discovered_form;
+pub(crate) use multiplexed::REFUSALS_MAX;
 pub(crate) use names::Names;
 pub(crate) use pool::{AddrPool, Pools, Protocol};
 pub(crate) use prober::Prober;

@@ -30,6 +30,10 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// The fields of a response, names and values with 32 bytes each (RFC 9113 section 6.5.2): as long as a head may be.
 const HEADER_LIST_MAX: u32 = wire::http1::HEAD_MAX as u32;
 
+/// How often a request that a node refused unprocessed is sent to it again: once for the end of a connection, and some
+/// for limits on streams that were not known yet.
+pub(crate) const REFUSALS_MAX: usize = 3;
+
 /// The HTTP/2 connections to one address.
 #[derive(Default)]
 pub(crate) struct Multiplexed {
@@ -204,7 +208,7 @@ mod tests {
             let keepalive = Keepalive { size: 10, idle_timeout: None, requests: 1000 };
             let address = listener.local_addr().expect("an address");
             let pool = pools.at(address, keepalive, None, Protocol::Http2);
-            let timers = Timers::default();
+            let timers = Timers::new(crate::clock::Now::default());
             let timer = &timers.register().timer;
             let mut connection = connect(&pool, timer.unlimited()).await.expect("a connection");
             let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
