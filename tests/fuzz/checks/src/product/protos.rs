@@ -14,9 +14,9 @@ pub fn definitions(bytes: &[u8]) {
     }
 }
 
-/// Whether a word begins with 0 and has an 8 or a 9. The parser that `protos` uses (protox-parse 0.9) refuses it as an
-/// octal number, but takes it for a mistake of its own where debug assertions are on.
+/// Whether digits begin with 0 and go on with an 8 or a 9 among them. The parser that `protos` uses (protox-parse 0.9)
+/// refuses them as an octal number, but takes that for a mistake of its own where debug assertions are on.
 fn has_odd_octal(text: &str) -> bool {
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    words.any(|word| word.starts_with('0') && word.contains(['8', '9']))
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    numbers.any(|number| number.starts_with('0') && number.contains(['8', '9']))
 }
