@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_body_that_filters_can_not_see_whole_fails() {
-        let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+        let registry = Registry::new([def()], Map::new()).expect("a valid schema");
         let gzip = |plain: &[u8]| {
             let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             std::io::Write::write_all(&mut gzip, plain).unwrap();

@@ -85,7 +85,7 @@ fn an_outer_plugin_decides_after_the_inner_one() {
         let chain = testkit::chain(&registry(), &json!({"outer": {"inner": config}})).expect("valid");
         let bench = Bench::new("GET /");
         assert_eq!(testkit::access(&chain, &mut bench.exchange()), 404);
-        assert_eq!(bench.slept.total().as_secs(), slept_s);
+        assert_eq!(bench.services.slept().as_secs(), slept_s);
     }
 }
 

@@ -57,7 +57,7 @@ fn fields_are_added_set_and_removed() {
 
 #[test]
 fn values_of_clients_add_no_line_to_a_request() {
-    let registry = Registry::new(&[&DEF], Map::new()).expect("a valid schema");
+    let registry = Registry::new([def()], Map::new()).expect("a valid schema");
     let config = json!({"proxy-rewrite": {"headers": {"set": {"Host": "${arg_t}.example.com"}}}});
     let chain = testkit::chain(&registry, &config).expect("valid");
     for (request, status) in [
