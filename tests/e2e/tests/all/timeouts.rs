@@ -440,9 +440,8 @@ fn reads_little(gateway: &Gateway) -> String {
 
 /// A file that is kept in memory leaves in large pieces: each of them may take longer than `send_timeout`.
 fn reads_file(gateway: &Gateway) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("file"), Pattern::bytes(1 << 20)).unwrap();
-    gateway.put("routes/file", &json!({ "uri": "/file", "static": { "root": folder.path() } }));
+    std::fs::write(gateway.dir().join("file"), Pattern::bytes(1 << 20)).unwrap();
+    gateway.put("routes/file", &json!({ "uri": "/file", "static": { "root": gateway.dir() } }));
     let mut client = small_client(gateway);
     client.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     read_slowly(&mut client, 1 << 20, 32 * 1024)
