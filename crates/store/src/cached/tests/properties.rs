@@ -126,10 +126,16 @@ async fn run(steps: Vec<Step>) {
                 }
                 expected.clusters += 1;
                 let data = match step {
-                    Step::Restore(_) => data.as_of(to).restored_as(expected.clusters),
+                    Step::Restore(_) => data.rolled_back_to(to).restored_as(expected.clusters),
                     // To where it was: nothing happened.
                     _ if to == data.revision => continue,
-                    _ => data.as_of(to),
+                    // Takes back what the node has not seen: to the node, that never happened.
+                    _ if trusted && to >= expected.revision => {
+                        source.replace(data.rolled_back_to(to));
+                        expected.up = true;
+                        continue;
+                    }
+                    _ => data.rolled_back_to(to),
                 };
                 expected.incident(&source, data);
             }

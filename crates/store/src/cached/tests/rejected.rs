@@ -47,15 +47,15 @@ fn empty_and_grown_and_compacted(source: &Source) {
 }
 
 fn rolled_back(source: &Source) {
-    source.replace(source.data().as_of(4));
+    source.replace(source.data().rolled_back_to(4));
 }
 
 fn restored_from_a_backup(source: &Source) {
-    source.replace(source.data().as_of(4).restored_as(8));
+    source.replace(source.data().rolled_back_to(4).restored_as(8));
 }
 
 fn rolled_back_and_grown(source: &Source) {
-    source.replace(source.data().as_of(4));
+    source.replace(source.data().rolled_back_to(4));
     source.stop();
     (0..20).for_each(|_| source.change(&["/routes/1"], &[]));
     source.start();
@@ -68,7 +68,10 @@ fn another_cluster(source: &Source) {
     source.start();
 }
 
-const INCIDENTS: [(&str, fn(&Source)); 8] = [
+/// What happens to a source, with its name.
+type Incident = (&'static str, fn(&Source));
+
+const INCIDENTS: [Incident; 8] = [
     ("empty again", empty_again),
     ("empty and written to", empty_and_written_to),
     ("filled again in the same order", filled_again_in_the_same_order),
@@ -199,7 +202,7 @@ async fn one_acceptance_reaches_every_node_and_no_later_incident() {
     b.settle().await;
     // Acceptances are dated by the clock, which the test's time doesn't move.
     std::thread::sleep(std::time::Duration::from_millis(2));
-    source.replace(source.data().as_of(4));
+    source.replace(source.data().rolled_back_to(4));
     a.settle().await;
     b.settle().await;
     assert!(a.rejection().is_some() && b.rejection().is_some());
@@ -225,7 +228,7 @@ async fn an_acceptance_is_for_what_was_seen() {
     let directory = tempfile::tempdir().unwrap();
     let (source, mut node) = followed(&directory).await;
     let before = source.contents();
-    source.replace(source.data().as_of(4));
+    source.replace(source.data().rolled_back_to(4));
     node.settle().await;
     // It is emptied between the operator's look and the decision.
     source.wipe();
@@ -263,14 +266,14 @@ async fn earlier_versions_outlive_a_restart_for_as_long_as_they_are_active() {
     let kept = |node: &Node| node.cached.earlier();
     assert_eq!(kept(&node).iter().map(|entry| &*entry.key).collect::<Vec<_>>(), ["/routes/1", "/routes/2"]);
     let active = [(good.key.clone(), good.value.clone())];
-    assert_eq!(node.cached.keep_earlier(&active), [good.clone()]);
+    assert_eq!(node.cached.keep_earlier(&active), std::slice::from_ref(&good));
     for up in [true, false] {
         node = node.restart(&source, directory.path());
         if !up {
             source.stop();
         }
         node.cached.list("").await.unwrap();
-        assert_eq!(kept(&node), [good.clone()], "up: {up}");
+        assert_eq!(kept(&node), std::slice::from_ref(&good), "up: {up}");
     }
     source.start();
     let mut node = node.restart(&source, directory.path());

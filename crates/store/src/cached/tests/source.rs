@@ -141,7 +141,7 @@ impl Data {
     }
 
     /// The same as of an earlier revision.
-    pub(crate) fn as_of(mut self, revision: u64) -> Self {
+    pub(crate) fn rolled_back_to(mut self, revision: u64) -> Self {
         self.states.retain(|kept, _| *kept <= revision);
         self.revision = revision;
         self
@@ -303,7 +303,7 @@ impl Node {
                     for change in batch.changes {
                         match change {
                             Change::Put(entry) => {
-                                drop(self.active.insert(entry.key.to_string(), entry.value))
+                                drop(self.active.insert(entry.key.to_string(), entry.value));
                             }
                             Change::Delete { key, .. } => drop(self.active.remove(&*key)),
                         }
