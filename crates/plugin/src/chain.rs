@@ -1,8 +1,8 @@
 //! The plugins of one route (or of the global rules), sorted and split by phase.
 
 use crate::{
-    Exchange, Hooks, Meta, Nested, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite,
-    OnStreamLog, PluginDef,
+    BackgroundTasks, Exchange, Hooks, Meta, Nested, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse,
+    OnRewrite, OnStreamLog, PluginDef,
 };
 use model::var::BodyNeed;
 use router::Expr;
@@ -18,6 +18,8 @@ pub struct CompiledPlugin {
     hooks: Hooks,
     /// The plugins that stand inside its configuration, at any depth.
     nested: Arc<[Nested]>,
+    /// Its tasks and those of the plugins inside it.
+    background: Option<Arc<BackgroundTasks>>,
 }
 
 impl CompiledPlugin {
@@ -25,10 +27,17 @@ impl CompiledPlugin {
     pub(crate) fn new(
         def: Arc<PluginDef>,
         meta: Option<Arc<Meta>>,
-        hooks: Hooks,
+        mut hooks: Hooks,
         nested: Vec<Nested>,
     ) -> Self {
-        Self { def, meta, hooks, nested: nested.into() }
+        let background = BackgroundTasks::new(std::mem::take(&mut hooks.background));
+        Self { def, meta, hooks, nested: nested.into(), background }
+    }
+
+    /// Its tasks, which whoever puts a snapshot with it into use starts. The copies of a compiled plugin share them.
+    #[must_use]
+    pub fn background(&self) -> Option<&Arc<BackgroundTasks>> {
+        self.background.as_ref()
     }
 
     /// Its hooks.

@@ -2,8 +2,8 @@
 
 use crate::registry::CompileContext;
 use crate::{
-    ApiContext, Authenticator, ConsumerSide, ControlApi, Hooks, MakeApis, OnAccess, OnBeforeProxy, OnLog,
-    OnPreread, OnResponse, OnRewrite, OnStreamLog, PublicApi,
+    ApiContext, Authenticator, Background, ConsumerSide, ControlApi, Hooks, Lifecycle, MakeApis, OnAccess,
+    OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, PublicApi,
 };
 use model::ConfigError;
 use model::var::BodyNeed;
@@ -27,6 +27,11 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// What of the request's body its conditions ask about; it is read before the plugins run.
     fn body_need(&self) -> BodyNeed {
         BodyNeed::default()
+    }
+
+    /// The work that goes on for as long as the configuration is in use.
+    fn background(self: &Arc<Self>) -> Vec<Background> {
+        Vec::new()
     }
 
     /// The JSON Schema of the configuration. Usually `schema_of::<Self::Config>()`.
@@ -106,6 +111,8 @@ pub struct PluginDef {
     pub metadata_schema: Option<Value>,
     /// The consumers' side of an auth plugin.
     pub consumer: Option<ConsumerSide>,
+    /// What it does when the process and its workers start and stop.
+    pub lifecycle: Lifecycle,
     /// What compiles its configurations.
     pub compile: Arc<dyn Compile>,
 }
@@ -144,6 +151,7 @@ impl PluginDef {
             schema,
             metadata_schema: None,
             consumer: None,
+            lifecycle: Lifecycle::default(),
             compile: Arc::new(compile),
         }
     }
@@ -277,6 +285,13 @@ impl<T: Plugin> PluginDefBuilder<T> {
         self
     }
 
+    /// What it does when the process and its workers start and stop.
+    #[must_use]
+    pub fn lifecycle(mut self, lifecycle: Lifecycle) -> Self {
+        self.def.lifecycle = lifecycle;
+        self
+    }
+
     /// Consumers hold credentials for it: it is an auth plugin.
     #[must_use]
     pub fn authenticates(mut self) -> Self
@@ -305,7 +320,8 @@ impl<T: Plugin> Compile for Typed<T> {
         let config =
             serde_json::from_value(config).map_err(|error| vec![ConfigError::new("", error.to_string())])?;
         let plugin = Arc::new(T::compile(config, cx)?);
-        let mut hooks = Hooks { body_need: plugin.body_need(), ..Hooks::default() };
+        let (body_need, background) = (plugin.body_need(), plugin.background());
+        let mut hooks = Hooks { body_need, background, ..Hooks::default() };
         self.bind.iter().for_each(|bind| bind(&plugin, &mut hooks));
         Ok(hooks)
     }

@@ -4,7 +4,7 @@
 //!
 //! Sessions of stream routes have two of their own: preread -> (upstream) -> stream log
 
-use crate::{Exchange, Flow, HeaderEdits, Reply, Session, StreamFlow};
+use crate::{Background, Exchange, Flow, HeaderEdits, Reply, Session, StreamFlow};
 use model::var::BodyNeed;
 use std::sync::Arc;
 use wire::ResponseHead;
@@ -69,6 +69,8 @@ pub struct Hooks {
     pub preread: Option<Arc<dyn OnPreread>>,
     /// Its end.
     pub stream_log: Option<Arc<dyn OnStreamLog>>,
+    /// The work that goes on while the configuration is in use.
+    pub background: Vec<Background>,
     /// What of the request's body the plugin's conditions ask about; it is read before the plugins run.
     pub body_need: BodyNeed,
 }

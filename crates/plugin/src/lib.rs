@@ -5,6 +5,7 @@
 //! a [`Session`], and never a socket.
 
 mod auth;
+mod background;
 mod body;
 mod body_vars;
 mod chain;
@@ -23,6 +24,7 @@ mod headers;
 mod held;
 mod hooks;
 mod kept;
+mod lifecycle;
 mod log_source;
 mod meta;
 mod nested;
@@ -35,6 +37,7 @@ mod services;
 mod session;
 mod shared;
 mod target;
+mod start;
 mod upstream_choice;
 mod upstreams;
 mod vars;
@@ -46,6 +49,7 @@ pub mod fuzzing;
 pub mod testkit;
 
 pub use auth::{Authenticator, CompileCredential, CompiledCredential, ConsumerSide};
+pub use background::{Background, BackgroundTasks, Place};
 pub use body::{BodyFilter, BodyFilters, Held, Replaced};
 pub use body_vars::{BodyLimits, BodyVars, WholeBody};
 pub use chain::{Chain, CompiledPlugin, Step};
@@ -65,6 +69,7 @@ pub use hooks::{
     Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
 };
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
+pub use lifecycle::{Lifecycle, OnProcessStart, OnProcessStop, OnWorker, ProcessContext, WorkerContext};
 pub use meta::Meta;
 pub use nested::{FindIngredients, NESTING_MAX, Nested};
 pub use observed::Remembered;

@@ -57,6 +57,9 @@ impl CompileContext<'_> {
         nested.push(Nested { name: Arc::clone(&compiled.def.name), proto });
         nested.extend_from_slice(compiled.nested());
         self.nested.replace(nested);
+        if let Some(background) = compiled.background() {
+            self.background.borrow_mut().extend_from_slice(background.declared());
+        }
         Ok(compiled)
     }
 

@@ -4,8 +4,8 @@ use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
 use crate::upstreams::as_written;
 use crate::{
-    CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Meta, Nested, PluginDef,
-    PublicApi, Shared,
+    Background, CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Meta, Nested,
+    PluginDef, PublicApi, Shared,
 };
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
@@ -83,6 +83,8 @@ pub struct CompileContext<'a> {
     pub(crate) depth: usize,
     /// The plugins that were compiled inside this one.
     pub(crate) nested: RefCell<Vec<Nested>>,
+    /// Their tasks.
+    pub(crate) background: RefCell<Vec<Background>>,
 }
 
 /// What a plugin is made of besides its own configuration.
@@ -383,12 +385,14 @@ impl Registry {
             ingredients,
             depth,
             nested: RefCell::default(),
+            background: RefCell::default(),
         };
         let mut config = accept(&entry.validator, config)?;
         if let Some(object) = config.as_object_mut() {
             object.remove("_meta");
         }
-        let hooks = entry.def.compile.compile(config, &cx)?;
+        let mut hooks = entry.def.compile.compile(config, &cx)?;
+        hooks.background.append(&mut cx.background.borrow_mut());
         Ok((hooks, cx.nested.into_inner()))
     }
 

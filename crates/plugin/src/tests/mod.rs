@@ -1,4 +1,5 @@
 //! What the parts of the framework do together.
 
+mod life;
 mod nested;
 mod run_time;
