@@ -34,6 +34,7 @@ mod life;
 mod limits;
 mod loggers;
 mod logs;
+mod nested_plugins;
 mod plugin_calls;
 mod protocol;
 mod readme;
