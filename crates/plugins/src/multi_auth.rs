@@ -128,20 +128,23 @@ fn authenticate(
         match method.rewrite(exchange) {
             Flow::Next => return Flow::Next,
             Flow::Reply(reply) => progress.failed(method, &reply),
+            Flow::Answer(answer) => progress.failed(method, &Reply::status(answer.status)),
             // The same method goes on when it has what it waits for.
             flow => {
                 if let Some(first) = methods.first() {
                     exchange.extras().note(first, progress.clone());
                 }
                 let methods = Arc::clone(methods);
-                return flow.then(exchange, move |flow, exchange| match flow {
-                    Flow::Reply(reply) => {
-                        if let Some(method) = methods.get(progress.at) {
-                            progress.failed(method, &reply);
-                        }
-                        authenticate(&methods, progress, exchange)
+                return flow.then(exchange, move |flow, exchange| {
+                    let reply = match flow {
+                        Flow::Reply(reply) => *reply,
+                        Flow::Answer(answer) => Reply::status(answer.status),
+                        flow => return flow,
+                    };
+                    if let Some(method) = methods.get(progress.at) {
+                        progress.failed(method, &reply);
                     }
-                    flow => flow,
+                    authenticate(&methods, progress, exchange)
                 });
             }
         }
