@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["wire"],
     &["model"],
-    &["router", "balance", "observe", "tls", "protos"],
+    &["router", "balance", "observe", "tls", "protos", "document"],
     &["plugin", "store", "cache", "delivery", "files", "secrets", "discovery"],
     &["plugins", "snapshot", "lua"],
     &["engine", "admin", "bench", "import"],

@@ -3,14 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-/// A place in the file. Both numbers start at 1 and count characters, as editors do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// Line, from 1.
-    pub line: u32,
-    /// Column, from 1.
-    pub column: u32,
-}
+pub use document::Position;
 
 /// Whether the gateway may start all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +45,13 @@ impl Problem {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl From<document::Error> for Problem {
+    fn from(error: document::Error) -> Self {
+        let hint = Some(error.hint).filter(|hint| !hint.is_empty());
+        Self { hint, ..Self::error(error.at, "", error.message) }
     }
 }
 

@@ -274,7 +274,7 @@ impl<'a> Field<'a> {
 
     /// Anything, as JSON. A string that holds a variable becomes a number or boolean where it looks like one.
     pub fn json(&self) -> serde_json::Value {
-        json(self.node)
+        self.node.to_json()
     }
 
     fn mapping(&self) -> Option<&'a Node> {
@@ -298,21 +298,5 @@ fn describe(value: &Value) -> String {
         Value::Text(text) | Value::Filled(text) => format!("the string {text:?}"),
         Value::List(_) => "a list".into(),
         Value::Map(_) => "a mapping".into(),
-    }
-}
-
-fn json(node: &Node) -> serde_json::Value {
-    match &node.value {
-        Value::Null => serde_json::Value::Null,
-        Value::Bool(value) => (*value).into(),
-        Value::Int(number) => (*number).into(),
-        Value::Float(number) => (*number).into(),
-        Value::Text(text) => text.as_str().into(),
-        Value::Filled(text) => match serde_json::from_str(text) {
-            Ok(value @ (serde_json::Value::Number(_) | serde_json::Value::Bool(_))) => value,
-            _ => text.as_str().into(),
-        },
-        Value::List(items) => items.iter().map(json).collect(),
-        Value::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
     }
 }

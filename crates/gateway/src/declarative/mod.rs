@@ -15,18 +15,22 @@ use crate::command::complain;
 use crate::config::{Problem, Report};
 use admin::Resource;
 use anyhow::{Context, bail};
+use document::Format;
+use document::limits::BYTES_MAX;
 use place::Origin;
+use std::collections::HashMap;
 use std::path::Path;
-
-/// Largest file that is read; a hundred thousand routes of 1 KiB are no file that somebody wrote.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a file declares.
 #[derive(Debug)]
 pub struct Declared {
     file: String,
-    /// Each resource with where it stands.
+    /// The form of the file; `None` where it could not be parsed.
+    form: Option<read::Form>,
+    /// Each resource with its origin.
     items: Vec<(Resource, Origin)>,
+    /// The index of each resource by its key.
+    index: HashMap<String, usize>,
 }
 
 impl Declared {
@@ -37,8 +41,8 @@ impl Declared {
 
     /// `file:line:column` of a part of a resource; empty where the file has no such resource.
     pub fn place_of(&self, key: &str, pointer: &str) -> String {
-        let origin = self.items.iter().find(|(resource, _)| resource.key == key).map(|(_, origin)| origin);
-        origin.map_or_else(String::new, |origin| {
+        let item = self.index.get(key).and_then(|index| self.items.get(*index));
+        item.map(|(_, origin)| origin).map_or_else(String::new, |origin| {
             let at = origin.locate(pointer);
             format!("{}:{}:{}", self.file, at.line, at.column)
         })
@@ -85,10 +89,13 @@ pub fn keys_of(text: &str) -> (Vec<String>, Vec<Problem>) {
 fn load(path: &Path) -> anyhow::Result<(Declared, Vec<Problem>)> {
     let file = path.display().to_string();
     let size = std::fs::metadata(path).with_context(|| format!("{file} can't be read"))?.len();
-    if size > FILE_BYTES_MAX {
-        bail!("{file} is larger than {FILE_BYTES_MAX} bytes");
+    if size > BYTES_MAX {
+        bail!("{file} is larger than {BYTES_MAX} bytes");
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("{file} can't be read"))?;
-    let (items, problems) = read::read(&text, &|name| std::env::var(name).ok());
-    Ok((Declared { file, items }, problems))
+    let lookup = |name: &str| std::env::var(name).ok();
+    let read::Document { form, items, problems } = read::read(&text, Format::of_path(path), &lookup);
+    let keys = items.iter().enumerate().map(|(index, (resource, _))| (resource.key.clone(), index));
+    let index = keys.collect();
+    Ok((Declared { file, form, items, index }, problems))
 }

@@ -2,51 +2,136 @@
 
 use super::place::Origin;
 use super::shape::{Context, Shaper};
-use crate::config::env::{Lookup, substitute};
+use crate::config::env::Lookup;
 use crate::config::problem::Position;
-use crate::config::yaml::{Node, Value, parse};
+use crate::config::yaml::{Node, Value};
 use crate::config::{Problem, Problems};
 use admin::Resource;
+use document::Format;
 use model::Kind;
-use serde_json::{Map, Number};
+use serde_json::Map;
 use std::collections::HashMap;
+use store::file::{Part, take_apart};
 
 /// Collections that say nothing of the configuration.
 const PASSED_OVER: [&str; 2] = ["plugins", "_format_version"];
 
-/// The resources of a file, and what is wrong with it.
-pub(crate) fn read(text: &str, lookup: Lookup<'_>) -> (Vec<(Resource, Origin)>, Vec<Problem>) {
-    let problems = Problems::default();
-    let mut root = match parse(text) {
-        Ok(root) => root,
-        Err(problem) => return (Vec::new(), vec![problem]),
+/// The form of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// APISIX's standalone form, read exactly as the gateway reads it with `config_provider: yaml` or `json`.
+    Standalone,
+    /// The form of ADC: nested lists, and ids made of names.
+    Adc,
+}
+
+/// Fields that only ADC's form has, by collection.
+const ADC_FIELDS: [(&str, &[&str]); 4] = [
+    ("services", &["routes", "stream_routes"]),
+    ("consumers", &["credentials"]),
+    ("consumer_groups", &["consumers"]),
+    ("ssls", &["certificates"]),
+];
+
+impl Form {
+    /// Returns the form of a document. YAML in the standalone form ends in `#END`, without which the gateway refuses
+    /// it; JSON is in the standalone form unless it has something that only ADC's form has.
+    fn of(text: &str, format: Format, root: &Node) -> Self {
+        let standalone = match format {
+            Format::Yaml => document::has_end_mark(text),
+            Format::Json => !has_adc_parts(root),
+        };
+        if standalone { Self::Standalone } else { Self::Adc }
+    }
+}
+
+fn has_adc_parts(root: &Node) -> bool {
+    let keyed = |name: &str| {
+        root.get(name).is_some_and(|node| matches!(&node.value, Value::Map(entries) if !entries.is_empty()))
     };
-    substitute(&mut root, "", lookup, &problems);
-    // What an unset variable leaves empty would be complained of once more, as if the file had said it.
-    if !problems.is_empty() {
-        return (Vec::new(), problems.into_sorted());
-    }
-    let mut shaper = Shaper::new(&problems);
-    match root.value {
-        Value::Null => {}
-        Value::Map(entries) => {
-            for entry in entries {
-                collection(&mut shaper, &entry.key, entry.at, entry.value, &problems);
-            }
+    let nested = ADC_FIELDS.iter().any(|(collection, fields)| {
+        let Some(Value::List(items)) = root.get(collection).map(|node| &node.value) else { return false };
+        items.iter().any(|item| fields.iter().any(|field| item.get(field).is_some()))
+    });
+    nested || keyed("global_rules") || keyed("plugin_metadata") || root.get("_format_version").is_some()
+}
+
+/// What a file declares.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The form that it was read in; `None` where it could not be parsed.
+    pub form: Option<Form>,
+    /// Each resource with its origin.
+    pub items: Vec<(Resource, Origin)>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a file's text.
+pub(crate) fn read(text: &str, format: Format, lookup: Lookup<'_>) -> Document {
+    let root = match document::read(text, format, lookup) {
+        Ok(root) => root,
+        Err(errors) => {
+            let problems = errors.into_iter().map(Problem::from).collect();
+            return Document { form: None, items: Vec::new(), problems };
         }
-        _ => problems.add(Problem::error(Some(root.at), "", "a mapping of collections is expected")),
+    };
+    let problems = Problems::default();
+    let form = Form::of(text, format, &root);
+    if !matches!(root.value, Value::Map(_) | Value::Null) {
+        problems.add(Problem::error(Some(root.at), "", "a mapping of collections is expected"));
     }
-    let items = shaper.into_items();
-    let mut seen: HashMap<&str, Position> = HashMap::new();
+    let items = match form {
+        Form::Standalone => standalone(root, &problems),
+        Form::Adc => adc(root, &problems),
+    };
+    let mut seen: HashMap<&str, Position> = HashMap::with_capacity(items.len());
     for (resource, origin) in &items {
         let at = origin.locate("");
         if let Some(first) = seen.insert(&resource.key, at) {
-            let message = format!("{} stands twice, first in line {}", resource.key, first.line);
+            let message = format!("duplicate id: {} is also defined in line {}", resource.key, first.line);
             problems.add(Problem::error(Some(at), "", message));
         }
     }
     let problems = problems.into_sorted();
-    (items, problems)
+    Document { form: Some(form), items, problems }
+}
+
+/// The resources as the gateway's own reader has them. What the gateway passes over with an error in its log is an
+/// error here.
+fn standalone(root: Node, problems: &Problems) -> Vec<(Resource, Origin)> {
+    let mut items = Vec::new();
+    take_apart(root, &mut |part| match part {
+        Part::Collection | Part::Plugins(_) => {}
+        Part::Mistake(mistake) => problems.add(Problem::error(mistake.at, "", mistake.message)),
+        Part::Resource { key, fields, item, .. } => {
+            let fields = declared(&key, fields);
+            items.push((Resource { key, fields }, Origin::new(item)));
+        }
+    });
+    items
+}
+
+/// A standalone resource as the Admin API takes it: without the times that a dump of APISIX has, and a consumer
+/// without the id that the standalone form gives it.
+fn declared(key: &str, mut fields: Map<String, serde_json::Value>) -> Map<String, serde_json::Value> {
+    for time in ["create_time", "update_time"] {
+        fields.shift_remove(time);
+    }
+    if matches!(Kind::parse_key(key), Some((Kind::Consumer, _))) {
+        fields.shift_remove("id");
+    }
+    fields
+}
+
+fn adc(root: Node, problems: &Problems) -> Vec<(Resource, Origin)> {
+    let mut shaper = Shaper::new(problems);
+    if let Value::Map(entries) = root.value {
+        for entry in entries {
+            collection(&mut shaper, &entry.key, entry.at, entry.value, problems);
+        }
+    }
+    shaper.into_items()
 }
 
 fn collection(shaper: &mut Shaper<'_>, name: &str, at: Position, node: Node, problems: &Problems) {
@@ -76,36 +161,15 @@ fn collection(shaper: &mut Shaper<'_>, name: &str, at: Position, node: Node, pro
     }
 }
 
-/// A node as JSON. Text from a variable is what it looks like, as in APISIX.
-pub(crate) fn json(node: &Node) -> serde_json::Value {
-    use serde_json::Value as Json;
-    match &node.value {
-        Value::Null => Json::Null,
-        Value::Bool(value) => Json::Bool(*value),
-        Value::Int(value) => Json::from(*value),
-        Value::Float(value) => Number::from_f64(*value).map_or(Json::Null, Json::Number),
-        Value::Text(text) => Json::from(text.as_str()),
-        Value::Filled(text) => match text.as_str() {
-            "true" => Json::Bool(true),
-            "false" => Json::Bool(false),
-            text => text.parse::<i64>().map_or_else(|_| Json::from(text), Json::from),
-        },
-        Value::List(items) => Json::Array(items.iter().map(json).collect()),
-        Value::Map(entries) => {
-            let fields: Map<String, Json> =
-                entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect();
-            Json::Object(fields)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::names::id_of;
     use super::*;
 
     fn keys(text: &str) -> Vec<String> {
-        let (items, problems) = read(text, &|_| None);
+        let Document { items, problems, .. } = read(text, Format::Yaml, &|_| None);
         assert!(problems.is_empty(), "{problems:?}");
         items.into_iter().map(|(resource, _)| resource.key).collect()
     }
@@ -133,8 +197,8 @@ mod tests {
                     uris: [/a]\nconsumers:\n- username: jack\n  credentials:\n  - name: c\n    type: key-auth\n    \
                     config: {key: k}\nssls:\n- snis: [a.com, b.com]\n  certificates:\n  - {certificate: c1, key: k1}\n  \
                     - {certificate: c2, key: k2}\nglobal_rules:\n  prometheus: {}\nplugin_metadata:\n  http-logger: {a: 1}\n";
-        let (items, problems) = read(text, &|_| None);
-        assert!(problems.is_empty(), "{problems:?}");
+        let Document { form, items, problems } = read(text, Format::Yaml, &|_| None);
+        assert!(problems.is_empty() && form == Some(Form::Adc), "{problems:?}");
         let find = |key: &str| {
             let (resource, _) = items.iter().find(|(resource, _)| resource.key == key).expect(key);
             serde_json::Value::Object(resource.fields.clone())
@@ -153,16 +217,95 @@ mod tests {
     }
 
     #[test]
+    fn the_end_mark_and_nested_parts_tell_the_forms_apart() {
+        let named = "services:\n- name: s\n";
+        let adc = id_of(None, "s");
+        for (text, format, key) in [
+            (named.to_owned(), Format::Yaml, format!("/services/{adc}")),
+            (format!("{named}#END\n"), Format::Yaml, "/services/arr_1".to_owned()),
+            ("{\"services\": [{\"name\": \"s\"}]}".to_owned(), Format::Json, "/services/arr_1".to_owned()),
+            (
+                "{\"services\": [{\"name\": \"s\", \"routes\": []}]}".to_owned(),
+                Format::Json,
+                format!("/services/{adc}"),
+            ),
+        ] {
+            let Document { items, problems, .. } = read(&text, format, &|_| None);
+            assert!(problems.is_empty(), "{text}: {problems:?}");
+            assert_eq!(items[0].0.key, key, "{text}");
+        }
+    }
+
+    /// Reads documents in the standalone form as the gateway does and as `config validate` does. Neither may accept
+    /// what the other refuses or passes over, and the resources must be the same.
+    #[test]
+    fn the_gateway_and_validate_agree_on_standalone_documents() {
+        let lookup = |name: &str| match name {
+            "PORT" => Some("1980".to_owned()),
+            "TEXT" => Some("a: b".to_owned()),
+            _ => None,
+        };
+        let yaml = [
+            "routes:\n- uri: /a\n- name: n\n  uri: /b\n- id: 7\n  uri: /c\n",
+            "routes:\n- id: 1\n  uri: \"/${{PORT}}\"\n  priority: ${{PORT}}\n  desc: \"${{PORT}}\"\n",
+            "routes:\n- id: 1\n  desc: ${{TEXT}}\n",
+            "routes:\n- id: 1\n  desc: \"${{TEXT}}\"\n",
+            "routes:\n- id: ${{NONE}}\n",
+            "routes:\n- id: ${{NONE:=5}}\n",
+            "consumers:\n- username: rose\n- id: rose/credentials/c1\n  plugins:\n    key-auth:\n",
+            "services: {}\nupstreams:\nroutes_conf_version: 3\nX-Digest: d\nplugins:\n- name: echo\n",
+            "ssls:\n- id: a b\n",
+            "routes:\n- 5\n",
+            "routes:\n- id: 1\n- id: 1\n",
+            "routs: []\n",
+            "routes: 5\n",
+            "- 5\n",
+            "a: &a [*a]\n",
+            "global_rules:\n  prometheus: {}\n",
+            "plugin_metadata:\n- id: http-logger\n  log_format: {a: b}\nsecrets:\n- id: vault/1\n  uri: http://v\n",
+            "",
+        ];
+        let json = [
+            "{\"routes\": [{\"id\": 1, \"uri\": \"/${{PORT}}\", \"priority\": \"${{PORT}}\"}]}",
+            "{\"routes\": [{\"id\": 1, \"id\": 2}]}",
+            "{\"routes\": [{\"name\": \"n\"}, {\"id\": \"${{NONE}}\"}]}",
+            "{\"routes\": {}}",
+            "[]",
+            "",
+        ];
+        let cases = yaml.iter().map(|text| (format!("{text}#END\n"), Format::Yaml));
+        let cases = cases.chain(json.iter().map(|text| ((*text).to_owned(), Format::Json)));
+        for (text, format) in cases {
+            let running = store::file::Document::read(&text, format, &lookup);
+            let checked = read(&text, format, &lookup);
+            let accepted = running.as_ref().is_ok_and(|document| document.warnings.is_empty());
+            assert_eq!(accepted, checked.problems.is_empty(), "{text}\n{running:?}\n{checked:?}");
+            let Ok(running) = running else { continue };
+            let items = checked.items.into_iter().map(|(Resource { key, mut fields }, _)| {
+                if matches!(Kind::parse_key(&key), Some((Kind::Consumer, _))) {
+                    fields.insert("id".to_owned(), fields["username"].clone());
+                }
+                (key, serde_json::Value::Object(fields))
+            });
+            let expected = running.entries.iter().map(|(key, value)| {
+                (key.clone(), serde_json::from_slice::<serde_json::Value>(value).unwrap())
+            });
+            let (items, expected): (BTreeMap<_, _>, BTreeMap<_, _>) = (items.collect(), expected.collect());
+            assert_eq!(items, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn mistakes_have_places() {
         for (text, line, word) in [
             ("route:\n- id: 1\n", 1, "no such collection"),
             ("routes: 5\n", 1, "a list"),
             ("routes:\n- id: 1\n- 5\n", 3, "a mapping"),
-            ("routes:\n- id: 1\n- id: 1\n", 3, "twice"),
+            ("routes:\n- id: 1\n- id: 1\n", 3, "duplicate"),
             ("consumers:\n- desc: x\n", 2, "username"),
             ("routes:\n- id: ${{NO_SUCH}}\n", 2, "NO_SUCH"),
         ] {
-            let (_, problems) = read(text, &|_| None);
+            let problems = read(text, Format::Yaml, &|_| None).problems;
             let [problem] = &problems[..] else { panic!("{text}\n{problems:?}") };
             assert!(problem.message.contains(word), "{text}\n{problem:?}");
             assert_eq!(problem.at.unwrap().line, line, "{text}");

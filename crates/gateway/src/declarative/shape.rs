@@ -3,7 +3,6 @@
 
 use super::names::id_of;
 use super::place::Origin;
-use super::read::json;
 use crate::config::yaml::{Node, Value};
 use crate::config::{Problem, Problems};
 use admin::Resource;
@@ -40,7 +39,7 @@ impl<'p> Shaper<'p> {
 
     /// `global_rules` and `plugin_metadata` as ADC has them: by the plugin's name.
     pub(crate) fn named(&mut self, kind: Kind, plugin: &str, node: Node) {
-        let config = json(&node);
+        let config = node.to_json();
         let mut origin = Origin::new(node);
         let fields = match kind {
             Kind::GlobalRule => {
@@ -69,7 +68,7 @@ impl<'p> Shaper<'p> {
                 nested.push((*kind, entries.remove(at).value));
             }
         }
-        let Json::Object(mut fields) = json(&node) else { return };
+        let Json::Object(mut fields) = node.to_json() else { return };
         let mut origin = Origin::new(node);
         for time in ["create_time", "update_time"] {
             fields.shift_remove(time);

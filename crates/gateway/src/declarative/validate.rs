@@ -1,11 +1,14 @@
 //! `tidegate config validate`: everything that the Admin API checks, without one.
 
 use super::load;
+use super::read::Form;
 use crate::cli::ValidateArgs;
 use crate::command::{checked, complain, say};
+use crate::config::centre::Provider;
 use crate::config::{Problem, Reach, Report, Severity};
 use crate::{launch, plan};
 use anyhow::{Context, bail};
+use document::Format;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     let config = launch::config_file(&args.common);
     let settings = checked(launch::load(config.as_deref(), Reach::Anyone), true)?;
     let (declared, mut problems) = load(&args.file)?;
+    problems.extend(form_problem(&settings.provider, declared.form));
     let resources = declared.resources();
     let registry = Arc::new(plan::registry(&settings, &launch::data_dir(&args.common)?)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -45,6 +49,17 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
         1 => bail!("the file is refused: 1 error"),
         _ => bail!("the file is refused: {errors} errors"),
     }
+}
+
+/// A gateway that reads its configuration from a file takes the standalone form alone.
+fn form_problem(provider: &Provider, form: Option<Form>) -> Option<Problem> {
+    let Provider::File(format) = provider else { return None };
+    let message = match (form?, format) {
+        (Form::Standalone, _) => return None,
+        (Form::Adc, Format::Yaml) => "the file doesn't end in a line with #END, so the gateway refuses it",
+        (Form::Adc, Format::Json) => "this is ADC's form; the gateway reads APISIX's standalone form alone",
+    };
+    Some(Problem::error(None, "", message))
 }
 
 fn shown(problem: &Problem) -> Value {

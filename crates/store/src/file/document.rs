@@ -4,21 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use document::{Entry, Format, Node, Position, Value as Tree};
 use model::Kind;
 use serde_json::{Map, Value};
 
-use super::place::{Place, Places};
-use super::variables;
 use crate::txn::check_key;
-
-/// Which of the two a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// YAML that ends in `#END`, so that half a file is never taken for a whole one.
-    Yaml,
-    /// JSON, which ends where it says.
-    Json,
-}
 
 /// A document, taken apart.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,7 +22,7 @@ pub struct Document {
     /// What was passed over.
     pub warnings: Vec<Mistake>,
     /// Where each resource stands.
-    pub places: BTreeMap<String, Place>,
+    pub places: BTreeMap<String, Position>,
 }
 
 /// One of the document's `plugins`.
@@ -48,10 +38,14 @@ pub struct PluginName {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// Where; `None` where the whole document is meant.
-    pub at: Option<Place>,
+    pub at: Option<Position>,
     /// What.
     pub message: String,
 }
+
+/// The revision of an item in the standalone Admin API, an integer. APISIX keeps an item whose revision is the same; here
+/// items are compared as a whole, so the revision has no use.
+pub const MODIFIED_INDEX: &str = "modifiedIndex";
 
 /// How a version of a list is called in the standalone Admin API, which a document may have been taken from.
 const VERSION_SUFFIX: &str = "_conf_version";
@@ -67,94 +61,171 @@ impl Document {
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, Mistake> {
         let whole = |message: &str| Mistake { at: None, message: message.to_owned() };
-        let root = match format {
-            Format::Yaml => {
-                if !text.trim_end().ends_with("#END") {
-                    return Err(whole("the file doesn't end in a line with #END: it may not be complete"));
-                }
-                let text = variables::in_text(text, lookup)?;
-                let root: Option<Value> = serde_saphyr::from_str(&text).map_err(|error| syntax(&error))?;
-                (root.unwrap_or_default(), Places::new(text))
-            }
-            Format::Json => {
-                let mut root: Value = serde_json::from_str(text).map_err(|error| {
-                    let at = Place { line: error.line(), column: error.column().max(1) };
-                    // The place is said in front.
-                    let said = error.to_string();
-                    let message = said.split(" at line ").next().unwrap_or_default();
-                    Mistake { at: Some(at), message: format!("not valid JSON: {message}") }
-                })?;
-                variables::in_value(&mut root, lookup)?;
-                (root, Places::new(text.to_owned()))
-            }
-        };
-        match root {
-            (Value::Object(root), places) => Ok(Self::of(root, &places)),
-            (Value::Null, _) => Ok(Self::default()),
-            _ => Err(whole("a mapping from collections (routes, upstreams, ...) to lists is expected")),
+        if format == Format::Yaml && !document::has_end_mark(text) {
+            return Err(whole("the file doesn't end in a line with #END: it may not be complete"));
         }
+        let root = document::read(text, format, lookup).map_err(|errors| {
+            errors.into_iter().next().map_or_else(|| whole("it can't be read"), Mistake::from)
+        })?;
+        if !matches!(root.value, Tree::Map(_) | Tree::Null) {
+            return Err(whole("a mapping from collections (routes, upstreams, ...) to lists is expected"));
+        }
+        let mut document = Self::default();
+        take_apart(root, &mut |part| document.take(part));
+        Ok(document)
     }
 
     /// Takes a document apart that has been read already.
     #[must_use]
     pub fn of_value(root: Map<String, Value>) -> Self {
-        Self::of(root, &Places::default())
-    }
-
-    fn of(root: Map<String, Value>, places: &Places) -> Self {
         let mut document = Self::default();
-        for (name, items) in root {
-            if name == "plugins" {
-                document.plugins = Some(plugins(&items));
-            } else if let Some(kind) = Kind::from_collection(&name).filter(|kind| kind.parent().is_none()) {
-                document.collections += 1;
-                document.collection(kind, items, places);
-            } else if !name.ends_with(VERSION_SUFFIX) && !name.starts_with("X-") {
-                document.warn(places.of(&name, None), format!("{name}: no such collection"));
-            }
-        }
+        take_apart_value(root, &mut |part| document.take(part));
         document
     }
 
-    fn collection(&mut self, kind: Kind, items: Value, places: &Places) {
-        let name = kind.collection();
-        let items = match items {
-            Value::Array(items) => items,
-            Value::Null => return,
-            // Lua writes an empty list so.
-            Value::Object(fields) if fields.is_empty() => return,
-            _ => return self.warn(places.of(name, None), format!("{name}: a list is expected")),
-        };
-        for (index, item) in items.into_iter().enumerate() {
-            let at = places.of(name, Some(index));
-            let Value::Object(mut fields) = item else {
-                self.warn(at, format!("{name}[{index}]: a mapping is expected"));
-                continue;
-            };
-            // As APISIX has it: the id, a consumer's name, or the place in the list.
-            let id = fields.get("id").or_else(|| fields.get("username")).and_then(text_of);
-            let id = id.unwrap_or_else(|| format!("arr_{}", index + 1));
-            let key = kind.key(&id);
-            let named = Kind::parse_key(&key).filter(|_| check_key(&key).is_ok());
-            let Some((kind, id)) = named else {
-                self.warn(at, format!("{name}[{index}]: {id:?} can be no id"));
-                continue;
-            };
-            // Of a credential the whole is `CONSUMER/credentials/ID`.
-            let own = kind.split_id(id).map_or(id, |(_, own)| own);
-            fields.insert("id".to_owned(), own.into());
-            fields.get_mut("plugins").into_iter().for_each(fill_empty);
-            let value = Value::Object(fields).to_string().into_bytes().into();
-            self.places.extend(at.map(|at| (key.clone(), at)));
-            if self.entries.insert(key, value).is_some() {
-                self.warn(at, format!("{name}[{index}]: an id that stood before; the last one counts"));
+    fn take<N>(&mut self, part: Part<N>) {
+        match part {
+            Part::Collection => self.collections += 1,
+            Part::Plugins(plugins) => self.plugins = Some(plugins),
+            Part::Mistake(mistake) => self.warnings.push(mistake),
+            Part::Resource { key, fields, at, label, .. } => {
+                let value = Value::Object(fields).to_string().into_bytes().into();
+                self.places.extend(at.map(|at| (key.clone(), at)));
+                if self.entries.insert(key, value).is_some() {
+                    let message = format!("{label}: an id that stood before; the last one counts");
+                    self.warnings.push(Mistake { at, message });
+                }
             }
         }
     }
+}
 
-    fn warn(&mut self, at: Option<Place>, message: String) {
-        self.warnings.push(Mistake { at, message });
+impl From<document::Error> for Mistake {
+    fn from(error: document::Error) -> Self {
+        let hint = if error.hint.is_empty() { String::new() } else { format!("; {}", error.hint) };
+        Self { at: error.at, message: format!("{}{hint}", error.message) }
     }
+}
+
+/// One part of a document in APISIX's standalone form. `N` is what an item was made from.
+#[derive(Debug)]
+pub enum Part<N> {
+    /// A collection is named; its resources follow.
+    Collection,
+    /// A resource.
+    Resource {
+        /// The store key.
+        key: String,
+        /// The resource as the store keeps it.
+        fields: Map<String, Value>,
+        /// The item's position, if it is known.
+        at: Option<Position>,
+        /// The item's collection and index, `routes[3]`.
+        label: String,
+        /// The item as the document has it.
+        item: N,
+    },
+    /// The list of plugins.
+    Plugins(Vec<PluginName>),
+    /// A mistake in one item or collection, which is passed over.
+    Mistake(Mistake),
+}
+
+/// Takes a document apart, in the order of its text. Both the gateway and the commands that check a file call this, so
+/// that they agree on what a document has.
+pub fn take_apart(root: Node, each: &mut dyn FnMut(Part<Node>)) {
+    let Tree::Map(entries) = root.value else { return };
+    for Entry { key: name, at, value } in entries {
+        let kind = match collection_of(&name) {
+            Collection::Of(kind) => kind,
+            Collection::Plugins => {
+                each(Part::Plugins(plugins(&value.to_json())));
+                continue;
+            }
+            Collection::Ignored => continue,
+            Collection::Unknown => {
+                each(mistake(Some(at), format!("{name}: no such collection")));
+                continue;
+            }
+        };
+        each(Part::Collection);
+        match value.value {
+            Tree::List(items) => {
+                for (index, node) in items.into_iter().enumerate() {
+                    each(resource(kind, index, Some(node.at), node.to_json(), node));
+                }
+            }
+            Tree::Null => {}
+            // Lua writes an empty list so.
+            Tree::Map(fields) if fields.is_empty() => {}
+            _ => each(mistake(Some(at), format!("{name}: a list is expected"))),
+        }
+    }
+}
+
+/// Does the same as [`take_apart`] for a document that is JSON already and has no positions.
+fn take_apart_value(root: Map<String, Value>, each: &mut dyn FnMut(Part<()>)) {
+    for (name, items) in root {
+        let collection = collection_of(&name);
+        if matches!(collection, Collection::Of(_)) {
+            each(Part::Collection);
+        }
+        match (collection, items) {
+            (Collection::Plugins, items) => each(Part::Plugins(plugins(&items))),
+            (Collection::Of(kind), Value::Array(items)) => {
+                for (index, item) in items.into_iter().enumerate() {
+                    each(resource(kind, index, None, item, ()));
+                }
+            }
+            (Collection::Of(_), Value::Null) | (Collection::Ignored, _) => {}
+            (Collection::Of(_), Value::Object(fields)) if fields.is_empty() => {}
+            (Collection::Of(_), _) => each(mistake(None, format!("{name}: a list is expected"))),
+            (Collection::Unknown, _) => each(mistake(None, format!("{name}: no such collection"))),
+        }
+    }
+}
+
+enum Collection {
+    Of(Kind),
+    Plugins,
+    Ignored,
+    Unknown,
+}
+
+fn collection_of(name: &str) -> Collection {
+    match Kind::from_collection(name).filter(|kind| kind.parent().is_none()) {
+        Some(kind) => Collection::Of(kind),
+        None if name == "plugins" => Collection::Plugins,
+        None if name.ends_with(VERSION_SUFFIX) || name.starts_with("X-") => Collection::Ignored,
+        None => Collection::Unknown,
+    }
+}
+
+fn mistake<N>(at: Option<Position>, message: String) -> Part<N> {
+    Part::Mistake(Mistake { at, message })
+}
+
+fn resource<N>(kind: Kind, index: usize, at: Option<Position>, value: Value, item: N) -> Part<N> {
+    let label = format!("{}[{index}]", kind.collection());
+    let Value::Object(mut fields) = value else {
+        return mistake(at, format!("{label}: a mapping is expected"));
+    };
+    // As APISIX has it: the id, a consumer's name, or the index in the list.
+    let id = fields.get("id").or_else(|| fields.get("username")).and_then(text_of);
+    let id = id.unwrap_or_else(|| format!("arr_{}", index + 1));
+    let key = kind.key(&id);
+    let named = Kind::parse_key(&key).filter(|_| check_key(&key).is_ok());
+    let Some((kind, id)) = named else {
+        return mistake(at, format!("{label}: {id:?} can be no id"));
+    };
+    // Of a credential the whole is `CONSUMER/credentials/ID`.
+    let own = kind.split_id(id).map_or(id, |(_, own)| own).to_owned();
+    fields.insert("id".to_owned(), own.into());
+    fields.get_mut("plugins").into_iter().for_each(fill_empty);
+    if fields.get(MODIFIED_INDEX).is_some_and(|index| index.is_i64() || index.is_u64()) {
+        fields.shift_remove(MODIFIED_INDEX);
+    }
+    Part::Resource { key, fields, at, label, item }
 }
 
 /// `key-auth:` with nothing behind it is a plugin without settings.
@@ -181,14 +252,6 @@ fn plugins(items: &Value) -> Vec<PluginName> {
         }),
     };
     items.as_array().map(|items| items.iter().filter_map(plugin).collect()).unwrap_or_default()
-}
-
-fn syntax(error: &serde_saphyr::Error) -> Mistake {
-    let said = error.without_snippet().to_string();
-    let message = said.split(" at line ").next().unwrap_or_default();
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let at = error.location().and_then(|location| Place::of(&location));
-    Mistake { at, message: format!("not valid YAML: {message}") }
 }
 
 #[cfg(test)]
@@ -222,7 +285,7 @@ mod tests {
         );
         let route: Value = serde_json::from_slice(&document.entries["/routes/7"]).unwrap();
         assert_eq!(route, serde_json::json!({ "id": "7", "uri": "/1980" }));
-        assert_eq!(document.places["/routes/7"], Place { line: 3, column: 5 });
+        assert_eq!(document.places["/routes/7"], Position { line: 3, column: 5 });
         let plugins = document.plugins.unwrap();
         assert_eq!((plugins[0].stream, plugins[1].name.as_str(), plugins[1].stream), (false, "b", true));
         assert_eq!(document.warnings, []);
@@ -237,7 +300,7 @@ mod tests {
             ("routes:\n  - uri: ${{NONE}}\n#END", Format::Yaml, Some(2), "NONE is not set"),
             ("- a\n#END", Format::Yaml, None, "a mapping"),
             ("{\n \"routes\": [,] }", Format::Json, Some(2), "not valid JSON"),
-            ("{\"routes\": \"${{NONE}}\"}", Format::Json, None, "NONE is not set"),
+            ("{\"routes\": \"${{NONE}}\"}", Format::Json, Some(1), "NONE is not set"),
         ] {
             let mistake = read(text, format).unwrap_err();
             assert!(mistake.message.contains(words), "{text:?}: {mistake:?}");

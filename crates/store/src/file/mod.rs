@@ -4,10 +4,8 @@
 //! A file that can't be used changes nothing.
 
 mod document;
-mod place;
 #[cfg(test)]
 mod tests;
-mod variables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,21 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use ::document::limits::BYTES_MAX;
 use tokio::sync::watch;
 
+pub use self::document::{Document, MODIFIED_INDEX, Mistake, Part, PluginName, take_apart};
 use crate::{
     BoxFuture, Embedded, EmbeddedConfig, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome,
     Watch,
 };
-pub use document::{Document, Format, Mistake, PluginName};
-pub use place::Place;
+pub use ::document::{Format, Position};
 
 /// How often the file is looked at. A look is one `stat`; notifications by the kernel miss what network file systems
 /// and Kubernetes' symbolic links do.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// No file is larger: 100,000 routes of 600 bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Where variables come from.
 pub type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -53,7 +49,7 @@ struct State {
     /// Whether it was usable once.
     loaded: bool,
     /// Where the resources stand in what is in force.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, Position>,
     /// Why it is not in force as it stands.
     error: Option<String>,
 }
@@ -263,11 +259,11 @@ fn text(path: &Path) -> Result<String, String> {
     use std::io::Read;
     let file = std::fs::File::open(path).map_err(|error| format!("the file can't be read: {error}"))?;
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1)
+    file.take(BYTES_MAX + 1)
         .read_to_string(&mut text)
         .map_err(|error| format!("the file can't be read: {error}"))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("the file is larger than {FILE_BYTES_MAX} bytes"));
+    if text.len() as u64 > BYTES_MAX {
+        return Err(format!("the file is larger than {BYTES_MAX} bytes"));
     }
     Ok(text)
 }
