@@ -8,7 +8,8 @@
 //!  "preconditions": [{"key": "/services/1", "modifiedIndex": 12}]}
 //! ```
 //! Each write is checked as the single one is; what it refers to, and what refers to it, are looked for in the state
-//! as it will be. `?dry_run=true` answers what would be done; `?skip_unchanged=true` leaves out what is there already, and
+//! as it will be. `?dry_run=true` answers what would be done (with `any_size=true` also for a change that is larger than
+//! a transaction may be); `?skip_unchanged=true` leaves out what is there already, and
 //! takes a certificate that is unchanged without its key, as reads show it.
 
 pub(crate) mod operation;
@@ -21,10 +22,14 @@ use crate::write::{Held, warned};
 use crate::{Admin, AdminRequest, AdminResponse};
 use serde_json::{Value, json};
 use stage::{Outcome, Stage, Staged};
-use store::{Committed, Precondition, Txn, TxnOutcome};
+use store::{Committed, Precondition, Txn, TxnLimits, TxnOutcome};
 
 /// Most mistakes that a refusal lists.
 const FAULTS_MAX: usize = 1000;
+
+/// The limits of `?dry_run=true&any_size=true`, which checks a change that takes several transactions: its body alone
+/// is bounded.
+const ANY_SIZE: TxnLimits = TxnLimits { operations: usize::MAX, bytes: usize::MAX };
 
 /// What is wrong with a transaction, by JSON pointer into its body.
 #[derive(Debug, Default)]
@@ -82,7 +87,8 @@ pub(crate) async fn run(admin: &Admin, request: &AdminRequest, args: &Args, acto
     faults.verdict()?;
     let staged = stage.finish();
     if flag("dry_run") {
-        staged.txn(actor).check_within(admin.store.txn_limits())?;
+        let limits = if flag("any_size") { ANY_SIZE } else { admin.store.txn_limits() };
+        staged.txn(actor).check_within(limits)?;
         let answer = AdminResponse::json(200, &report(admin, &staged, None));
         return Ok(warned(answer, &staged.unknown));
     }

@@ -1,19 +1,22 @@
-//! `tidegate config sync` and `diff`: one transaction that makes the running configuration that of a file.
+//! `tidegate config sync` and `diff`: makes the running configuration that of a file.
 //!
-//! What is the same already is left out by the Admin API, which alone can compare secrets. More than one transaction
-//! holds goes in several, each of them atomic: first what is written, in the order of references, then what is deleted.
+//! First the whole change is checked in a dry run, references within it included, so that a mistake anywhere changes
+//! nothing. What is the same already is left out by the Admin API, which alone can compare secrets. The rest is one
+//! transaction, or, where the store's limits are smaller, several batches, each of them atomic: first what is written,
+//! in the order of references, then what is deleted. A batch that fails ends the sync with a list of what is active and
+//! what is not.
 
 use super::scope::{KINDS, Scope};
 use super::{Declared, read_or_refuse};
 use crate::admin_client::{AdminClient, said};
 use crate::cli::SyncArgs;
 use crate::command::{complain, say};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use model::Kind;
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
-/// Writes the file to the gateway, or with `dry` tells what that would do.
+/// Writes the file to the gateway, or with `dry` lists what that would change.
 ///
 /// # Errors
 /// When the file or what it asks for is refused, or the gateway can't be asked.
@@ -22,35 +25,144 @@ pub(crate) fn run(args: &SyncArgs, dry: bool) -> anyhow::Result<()> {
     let scope = Scope::new(&args.scope)?;
     let client = AdminClient::new(&args.admin)?;
     let operations = operations(&declared, &scope, &client)?;
-    let parts = split(operations, &client.get("/txn")?);
-    if parts.len() > 1 {
-        complain(format_args!(
-            "this is more than one transaction holds: it takes {} of them, each of which is done whole or not at all",
-            parts.len()
-        ));
-    }
-    let mut done: Vec<Value> = Vec::new();
-    for part in parts {
-        // What is to be done is shown with its details, which a dry run alone tells.
-        let planned = send(&client, &declared, &part, true)?;
-        let changes = changed(&planned);
-        if !dry && !changes.is_empty() {
-            let answer = send(&client, &declared, &part, false)?;
-            complain(format_args!("revision {}", answer["revision"]));
+    let planned = plan(&client, &declared, operations)?;
+    let json = args.admin.json;
+    let mut run = Run { planned: planned.len(), revisions: Vec::new(), done: Vec::new(), json };
+    if dry {
+        run.finish(planned)?;
+    } else {
+        let limits = client.get("/txn")?;
+        let mut batches: VecDeque<Vec<Step>> = split(planned, &limits).into();
+        if batches.len() > 1 {
+            let count = batches.len();
+            complain(format_args!("too large for one transaction: applying {count} atomic batches"));
         }
-        if !args.admin.json {
-            changes.iter().try_for_each(|change| say(line(change)))?;
+        while let Some(batch) = batches.pop_front() {
+            if batch.is_empty() {
+                continue;
+            }
+            match send(&client, &batch)? {
+                Sent::Done(revision) => {
+                    complain(format_args!("revision {revision}"));
+                    run.revisions.push(revision);
+                    run.finish(batch)?;
+                }
+                // Deletions can take more with them, which the limits count too.
+                Sent::TooLarge if batch.len() > 1 => {
+                    let mut first = batch;
+                    let second = first.split_off(first.len() / 2);
+                    batches.push_front(second);
+                    batches.push_front(first);
+                }
+                Sent::TooLarge => {
+                    return Err(run.stopped("it is larger than the store's limits", &batch, &batches));
+                }
+                Sent::Refused(answer) => {
+                    let why = complain_of(&answer, &declared, &batch);
+                    return Err(run.stopped(&why, &batch, &batches));
+                }
+                Sent::Unknown(why) => {
+                    complain("the batch may have been applied or not: run `tidegate config diff` to see");
+                    return Err(run.stopped(&why, &batch, &batches));
+                }
+            }
         }
-        done.extend(changes);
     }
-    let count = |outcome: &str| done.iter().filter(|change| change["outcome"] == outcome).count();
-    let (created, updated, deleted) = (count("created"), count("updated"), count("deleted"));
-    if args.admin.json {
-        let summary = json!({ "created": created, "updated": updated, "deleted": deleted });
-        return say(json!({ "dry_run": dry, "summary": summary, "operations": done }));
+    run.summary(dry)
+}
+
+/// One change: the operation that is sent, and the line of the dry run's answer that describes it.
+#[derive(Debug, Clone)]
+struct Step {
+    operation: Value,
+    change: Value,
+}
+
+/// How far a sync is.
+#[derive(Debug)]
+struct Run {
+    planned: usize,
+    revisions: Vec<Value>,
+    done: Vec<Value>,
+    json: bool,
+}
+
+impl Run {
+    /// Records and prints what was done, or would be.
+    fn finish(&mut self, steps: Vec<Step>) -> anyhow::Result<()> {
+        let changes = steps.into_iter().map(|step| step.change);
+        for change in changes {
+            if !self.json {
+                say(line(&change))?;
+            }
+            self.done.push(change);
+        }
+        Ok(())
     }
-    let verb = if dry { "would be " } else { "" };
-    say(format_args!("{created} {verb}created, {updated} {verb}updated, {deleted} {verb}deleted"))
+
+    fn summary(&self, dry: bool) -> anyhow::Result<()> {
+        let (created, updated, deleted) = self.counts();
+        if self.json {
+            let summary = json!({ "created": created, "updated": updated, "deleted": deleted });
+            return say(json!({ "dry_run": dry, "summary": summary, "operations": self.done }));
+        }
+        let verb = if dry { "would be " } else { "" };
+        say(format_args!("{created} {verb}created, {updated} {verb}updated, {deleted} {verb}deleted"))
+    }
+
+    fn counts(&self) -> (usize, usize, usize) {
+        let count = |outcome: &str| self.done.iter().filter(|change| change["outcome"] == outcome).count();
+        (count("created"), count("updated"), count("deleted"))
+    }
+
+    /// The error of a sync that ends with `batch`, before `rest`. What is active was printed as it was done; what is
+    /// not is listed here.
+    fn stopped(&self, why: &str, batch: &[Step], rest: &VecDeque<Vec<Step>>) -> anyhow::Error {
+        let open = || batch.iter().chain(rest.iter().flatten()).map(|step| &step.change);
+        if self.json {
+            let keys: Vec<&Value> = open().map(|change| &change["key"]).collect();
+            let report = json!({ "operations": self.done, "revisions": self.revisions, "not_applied": keys });
+            if let Err(error) = say(report) {
+                return error;
+            }
+        } else {
+            open().for_each(|change| complain(format_args!("not applied: {}", line(change))));
+        }
+        if self.done.is_empty() {
+            return anyhow::anyhow!("the gateway refuses that: {why}; nothing was changed");
+        }
+        let revisions: Vec<String> = self.revisions.iter().map(Value::to_string).collect();
+        anyhow::anyhow!(
+            "batch {} was refused: {why}; {} of {} changes are active (revisions {}), {} are not; correct the mistake \
+             and run the command again",
+            self.revisions.len() + 1,
+            self.done.len(),
+            self.planned,
+            revisions.join(", "),
+            self.planned - self.done.len(),
+        )
+    }
+}
+
+/// Checks the whole change in a dry run, and returns what it would change.
+fn plan(client: &AdminClient, declared: &Declared, operations: Vec<Value>) -> anyhow::Result<Vec<Step>> {
+    let body = json!({ "operations": operations });
+    let path = "/txn?skip_unchanged=true&dry_run=true&any_size=true";
+    let (status, mut answer) = client.call("POST", path, Some(&body))?;
+    if status != 200 {
+        let steps: Vec<Step> =
+            operations.into_iter().map(|operation| Step { operation, change: Value::Null }).collect();
+        let why = complain_of(&answer, declared, &steps);
+        bail!("the gateway refuses that ({status}): {why}; nothing was changed");
+    }
+    let Some(Value::Array(changes)) = answer.get_mut("operations").map(Value::take) else {
+        bail!("the gateway's answer to a dry run has no operations");
+    };
+    if changes.len() != operations.len() {
+        bail!("the gateway's answer to a dry run has {} of {} operations", changes.len(), operations.len());
+    }
+    let steps = operations.into_iter().zip(changes).map(|(operation, change)| Step { operation, change });
+    Ok(steps.filter(|step| step.change["outcome"] != "unchanged").collect())
 }
 
 /// All that the file has, and the deletion of what it has not.
@@ -79,57 +191,74 @@ fn operations(declared: &Declared, scope: &Scope, client: &AdminClient) -> anyho
     Ok(operations)
 }
 
-/// As many transactions as the limits ask for.
-fn split(operations: Vec<Value>, limits: &Value) -> Vec<Vec<Value>> {
+/// As many batches as the limits ask for.
+fn split(steps: Vec<Step>, limits: &Value) -> Vec<Vec<Step>> {
     let limit = |name: &str| usize::try_from(limits[name].as_u64().unwrap_or(128)).unwrap_or(usize::MAX);
     let (most, bytes_most) = (limit("operations_max"), limit("bytes_max"));
     // The body has more than the values: a tenth is left for that.
     let bytes_most = bytes_most - bytes_most / 10;
-    let mut parts: Vec<Vec<Value>> = vec![Vec::new()];
+    let mut batches: Vec<Vec<Step>> = vec![Vec::new()];
     let mut bytes = 0;
-    for operation in operations {
-        let size = operation.to_string().len();
-        let full = parts
+    for step in steps {
+        let size = step.operation.to_string().len();
+        let full = batches
             .last()
-            .is_some_and(|part| !part.is_empty() && (part.len() >= most || bytes + size > bytes_most));
+            .is_some_and(|batch| !batch.is_empty() && (batch.len() >= most || bytes + size > bytes_most));
         if full {
-            parts.push(Vec::new());
+            batches.push(Vec::new());
             bytes = 0;
         }
         bytes += size;
-        parts.last_mut().into_iter().for_each(|part| part.push(operation.clone()));
+        batches.last_mut().into_iter().for_each(|batch| batch.push(step.clone()));
     }
-    parts
+    batches
 }
 
-fn send(client: &AdminClient, declared: &Declared, part: &[Value], dry: bool) -> anyhow::Result<Value> {
-    let path = format!("/txn?skip_unchanged=true&dry_run={dry}");
-    let (status, answer) = client.call("POST", &path, Some(&json!({ "operations": part })))?;
-    if status == 200 {
-        return Ok(answer);
-    }
+/// What became of a batch.
+enum Sent {
+    /// It is active, at this revision.
+    Done(Value),
+    /// It exceeds a limit of the store; nothing of it is active.
+    TooLarge,
+    /// It was refused with this answer; nothing of it is active.
+    Refused(Value),
+    /// There is no answer, or one that leaves open what was done.
+    Unknown(String),
+}
+
+fn send(client: &AdminClient, batch: &[Step]) -> anyhow::Result<Sent> {
+    let operations: Vec<&Value> = batch.iter().map(|step| &step.operation).collect();
+    let body = json!({ "operations": operations });
+    let (status, answer) = match client.call("POST", "/txn?skip_unchanged=true", Some(&body)) {
+        Ok(answered) => answered,
+        Err(error) => return Ok(Sent::Unknown(format!("{error:#}"))),
+    };
+    Ok(match status {
+        200 => Sent::Done(answer.get("revision").cloned().context("an answer without a revision")?),
+        400 if said(&answer).contains("a transaction ") => Sent::TooLarge,
+        400..=499 => Sent::Refused(answer),
+        _ => Sent::Unknown(format!("{status}: {}", said(&answer))),
+    })
+}
+
+/// Prints what a refusal has against operations, each with its position in the file, and returns its summary.
+fn complain_of(answer: &Value, declared: &Declared, batch: &[Step]) -> String {
     let errors = answer["errors"].as_array().cloned().unwrap_or_default();
     for error in &errors {
         let path = error["path"].as_str().unwrap_or_default();
         let mut parts = path.splitn(4, '/').skip(2);
-        let key = parts.next().and_then(|index| part.get(index.parse::<usize>().ok()?)?.get("key")?.as_str());
-        let key = key.unwrap_or_default();
+        let step = parts.next().and_then(|index| batch.get(index.parse::<usize>().ok()?));
+        let key = step.and_then(|step| step.operation["key"].as_str()).unwrap_or_default();
         let pointer = parts.next().and_then(|rest| rest.strip_prefix("value")).unwrap_or_default();
         let place = declared.place_of(key, pointer);
         let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
         complain(format_args!("{place}{key}{pointer}: {}", error["message"].as_str().unwrap_or_default()));
     }
     match errors.len() {
-        0 => bail!("the gateway refuses that ({status}): {}; nothing was changed", said(&answer)),
-        1 => bail!("the gateway refuses that: 1 error; nothing was changed"),
-        count => bail!("the gateway refuses that: {count} errors; nothing was changed"),
+        0 => said(answer),
+        1 => "1 error".to_owned(),
+        count => format!("{count} errors"),
     }
-}
-
-/// The operations that change something.
-fn changed(answer: &Value) -> Vec<Value> {
-    let all = answer["operations"].as_array().into_iter().flatten();
-    all.filter(|operation| operation["outcome"] != "unchanged").cloned().collect()
 }
 
 /// One operation, and below it what changes in a resource that was there.
@@ -158,16 +287,18 @@ mod tests {
 
     #[test]
     fn transactions_are_as_large_as_the_limits_allow() {
-        let operations: Vec<Value> =
-            (0..5).map(|n| json!({ "op": "delete", "key": format!("/routes/{n}") })).collect();
+        let steps: Vec<Step> = (0..5)
+            .map(|n| json!({ "op": "delete", "key": format!("/routes/{n}") }))
+            .map(|operation| Step { operation, change: Value::Null })
+            .collect();
         let sizes = |most: u64, bytes: u64| {
             let limits = json!({ "operations_max": most, "bytes_max": bytes });
-            split(operations.clone(), &limits).iter().map(Vec::len).collect::<Vec<_>>()
+            split(steps.clone(), &limits).iter().map(Vec::len).collect::<Vec<_>>()
         };
         assert_eq!(sizes(128, 10_000), [5]);
         assert_eq!(sizes(2, 10_000), [2, 2, 1]);
         assert_eq!(sizes(128, 90), [2, 2, 1]);
-        assert_eq!(split(Vec::new(), &json!({})), [Vec::<Value>::new()]);
+        assert!(split(Vec::new(), &json!({})).iter().all(Vec::is_empty));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The configuration as a whole: transactions, history, lint, and the file that it can be kept in.
 
-use e2e::{ADMIN_KEY, Gateway, Nginx, binary};
+use e2e::{ADMIN_KEY, Etcd, Gateway, Nginx, binary};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -106,6 +106,54 @@ fn a_sync_makes_it_so_and_a_second_one_nothing() {
         assert!(!ok && said.contains("bad.yaml:6:5: "), "{said}");
     }
     assert_eq!(gateway.get("/hello").status(), 200);
+}
+
+/// Consumers, each with its number, a key and a description.
+fn consumers(list: impl Iterator<Item = (usize, String, &'static str)>) -> String {
+    let item = |(n, key, desc): (usize, String, &str)| {
+        format!("- username: c{n}\n  desc: {desc}\n  plugins: {{key-auth: {{key: {key}}}}}\n")
+    };
+    format!("consumers:\n{}#END\n", list.map(item).collect::<String>())
+}
+
+#[test]
+fn a_sync_of_several_batches_applies_nothing_or_lists_what_is_active() {
+    let etcd = Etcd::start();
+    let gateway = Gateway::with(Etcd::deployment(&[&etcd], 5));
+    let dir = workplace(&gateway);
+    let write = |text: &str| std::fs::write(dir.path().join("apisix.yaml"), text).unwrap();
+    let shown = |n: usize| {
+        let answer = gateway.admin("GET", &format!("/consumers/c{n}"), &Value::Null).json();
+        (answer["value"]["desc"].clone(), answer["value"]["plugins"]["key-auth"]["key"].clone())
+    };
+    write(&consumers((100..400).map(|n| (n, format!("k{n}"), "old"))));
+    let (ok, said) = tidegate(dir.path(), "config sync apisix.yaml");
+    assert!(ok && said.contains("applying 3 atomic batches") && said.contains("300 created"), "{said}");
+
+    // A mistake in the last batch is found before the first one is written.
+    let wrong = consumers((100..400).map(|n| (n, format!("k{n}"), "new")));
+    write(&wrong.replace("username: c399\n", "username: c399\n  group_id: nobody\n"));
+    let (ok, said) = tidegate(dir.path(), "config sync apisix.yaml");
+    assert!(!ok && said.contains("apisix.yaml:") && said.contains("nothing was changed"), "{said}");
+    assert_eq!(shown(100).0, "old");
+
+    // The whole is right, but its second batch is not without the third: c250 takes the key that c390 gives up there.
+    let key = |n: usize| match n {
+        250 => "k390".to_owned(),
+        390 => "other".to_owned(),
+        n => format!("k{n}"),
+    };
+    write(&consumers((100..400).map(|n| (n, key(n), "new"))));
+    let (ok, said) = tidegate(dir.path(), "config sync apisix.yaml");
+    assert!(
+        !ok && said.contains("batch 2 was refused") && said.contains("128 of 300 changes are active"),
+        "{said}"
+    );
+    assert!(!said.contains("nothing was changed"), "{said}");
+    assert!(said.contains("~ /apisix/consumers/c100\n"), "{said}");
+    assert!(said.contains("not applied: ~ /apisix/consumers/c250\n"), "{said}");
+    assert!(!said.contains("not applied: ~ /apisix/consumers/c100\n"), "{said}");
+    assert_eq!((shown(100).0, shown(228)), (json!("new"), (json!("old"), json!("k228"))));
 }
 
 #[test]
