@@ -19,6 +19,7 @@ use crate::{Admin, AdminRequest, AdminResponse};
 use model::Kind;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
+use store::file::MODIFIED_INDEX;
 
 /// What follows a collection's name in the name of its version, a number.
 const VERSION_SUFFIX: &str = "_conf_version";
@@ -45,7 +46,8 @@ pub(crate) fn read(admin: &Admin, request: &AdminRequest) -> Result<Map<String, 
     let config = if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
         std::str::from_utf8(body)
             .ok()
-            .and_then(|text| serde_saphyr::from_str::<Value>(text).ok())
+            .and_then(|text| document::parse_yaml(text).ok())
+            .map(|root| root.to_json())
             .filter(Value::is_object)
             .ok_or_else(|| refuse("invalid yaml request body"))?
     } else {
@@ -140,6 +142,14 @@ impl Findings {
             self.push(collection, (index, item), &error, &errors);
             return Ok(());
         }
+        // The revision that a document's item has in APISIX's standalone API is no part of the resource.
+        let versioned = fields.get(MODIFIED_INDEX).is_some_and(|index| index.is_i64() || index.is_u64());
+        let bare = versioned.then(|| {
+            let mut bare = fields.clone();
+            bare.shift_remove(MODIFIED_INDEX);
+            bare
+        });
+        let fields = bare.as_ref().unwrap_or(fields);
         let target = Target { kind, parent: None, id, sub_path: &[] };
         let (mut found, unknown) = mistakes(admin, Candidate { target, fields, others: false }).await?;
         if self.strict {

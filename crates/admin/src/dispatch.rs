@@ -173,7 +173,7 @@ pub(crate) fn raw_body<'a>(
     admin: &Admin,
     request: &'a AdminRequest,
 ) -> Result<Option<&'a [u8]>, AdminResponse> {
-    let limit = admin.body_limit(&request.path);
+    let limit = admin.body_limit(request);
     let size = request.body_size.max(u64::try_from(request.body.len()).unwrap_or(u64::MAX));
     if size > u64::try_from(limit).unwrap_or(u64::MAX) {
         let message = format!(

@@ -88,6 +88,9 @@ pub struct Admin {
     fleet: Option<Arc<dyn Fleet>>,
 }
 
+/// Largest body in bytes that holds a whole configuration: the largest document, written as JSON operations.
+const CONFIG_BYTES_MAX: usize = 96 << 20;
+
 impl Admin {
     /// An Admin API over `store`. `applied` tells the revision that the workers have.
     #[must_use]
@@ -137,15 +140,20 @@ impl Admin {
         Self { store, ..same }
     }
 
-    /// Most bytes of a request's body: a transaction may be as large as the store takes it.
+    /// Returns the largest body of a request in bytes. A whole configuration (`/configs`, and `/txn`, which can check
+    /// one) may be as large as a configuration file, if the caller may use the API.
     #[must_use]
-    pub fn body_limit(&self, path: &str) -> usize {
+    pub fn body_limit(&self, request: &AdminRequest) -> usize {
         let limit = self.settings.body_limit;
-        if path.trim_end_matches('/').ends_with("/admin/txn") {
-            limit.max(self.store.txn_limits().bytes)
-        } else {
-            limit
+        let path = request.path.trim_end_matches('/');
+        if !["/admin/txn", "/admin/configs", "/admin/configs/validate"].iter().any(|end| path.ends_with(end))
+        {
+            return limit;
         }
+        let admitted = auth::check_address(&self.settings, request.peer).is_ok()
+            && auth::check_sender(&self.settings, request).is_ok()
+            && auth::check_key(&self.settings, request, &args::Args::parse(&request.query)).is_ok();
+        if admitted { limit.max(CONFIG_BYTES_MAX) } else { limit }
     }
 
     /// How it was set up.

@@ -34,33 +34,37 @@ async fn answer(
 ) -> Response {
     let admin = current.get();
     let (head, body) = request.into_parts();
-    let read = read(&head, body, admin.body_limit(head.uri.path()));
+    let mut request = without_body(&head, peer);
+    let read = read(&head, body, admin.body_limit(&request));
     let response = match tokio::time::timeout(BODY_TIMEOUT, read).await {
         Ok(Ok((body, body_size))) => {
-            let headers = AdminRequest::HEADERS.into_iter().flat_map(|name| {
-                let values = head.headers.get_all(name).iter();
-                values.map(move |value| {
-                    (name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-                })
-            });
-            // An authority of the target overrides `Host` (RFC 9112 section 3.2.2); both are checked.
-            let authority = head.uri.authority().map(|authority| ("host".to_owned(), authority.to_string()));
-            let request = AdminRequest {
-                method: head.method.as_str().to_owned(),
-                path: head.uri.path().to_owned(),
-                query: head.uri.query().unwrap_or_default().to_owned(),
-                headers: headers.chain(authority).collect(),
-                body,
-                body_size,
-                peer: peer.ip(),
-                on_data_port: false,
-            };
+            (request.body, request.body_size) = (body, body_size);
             admin.handle(request).await
         }
         Ok(Err(error)) => AdminResponse::error(400, format!("invalid request body: {error}")),
         Err(_) => AdminResponse::error(408, "invalid request body: it did not arrive in time"),
     };
     to_http(response, admin.settings().server)
+}
+
+/// The request as its head has it.
+fn without_body(head: &Parts, peer: SocketAddr) -> AdminRequest {
+    let headers = AdminRequest::HEADERS.into_iter().flat_map(|name| {
+        let values = head.headers.get_all(name).iter();
+        values.map(move |value| (name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+    });
+    // An authority of the target overrides `Host` (RFC 9112 section 3.2.2); both are checked.
+    let authority = head.uri.authority().map(|authority| ("host".to_owned(), authority.to_string()));
+    AdminRequest {
+        method: head.method.as_str().to_owned(),
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: headers.chain(authority).collect(),
+        body: Vec::new(),
+        body_size: 0,
+        peer: peer.ip(),
+        on_data_port: false,
+    }
 }
 
 /// The body, of which at most `limit` bytes are kept, and its size as far as known.

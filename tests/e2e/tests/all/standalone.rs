@@ -170,3 +170,65 @@ fn a_document_is_put_through_the_admin_api() {
     assert_eq!(gateway.get("/two").status(), 200);
     assert_eq!(configs(&gateway, "GET", None, "").json()["X-Digest"], "d2");
 }
+
+#[test]
+fn a_document_of_six_thousand_routes_is_put_with_the_revisions_of_its_items() {
+    let upstream = Upstream::hello();
+    let config = json!({ "deployment": {
+        "role": "traditional", "role_traditional": { "config_provider": "yaml" },
+    } });
+    let gateway = Gateway::with(config);
+    let routes: Vec<Value> = (0..6000)
+        .map(|n| {
+            json!({
+                "id": format!("r{n}"), "uri": format!("/r{n}"), "modifiedIndex": n, "desc": "x".repeat(300),
+                "upstream": { "type": "roundrobin", "nodes": { upstream.address(): 1 } },
+            })
+        })
+        .collect();
+    let document = json!({ "routes": routes, "routes_conf_version": 1 }).to_string();
+    assert!(document.len() > 1_572_864, "larger than a body of the Admin API may be otherwise");
+    let put = configs(&gateway, "PUT", Some("d1"), &document);
+    assert_eq!(put.status(), 202, "{}", put.text());
+    until_status(&gateway, "/r5999", 200);
+    let wrong = json!({ "routes": [{ "id": "1", "uri": "/a", "modifiedIndex": "1" }] }).to_string();
+    assert_eq!(configs(&gateway, "PUT", Some("d2"), &wrong).status(), 400, "modifiedIndex is an integer");
+    // Without a key, nobody may send as much.
+    let mut peer = Peer::connect(gateway.admin_port);
+    peer.send(format!(
+        "PUT /apisix/admin/configs HTTP/1.1\r\nHost: admin\r\nX-API-KEY: wrong\r\nX-Digest: d\r\n\
+         Expect: 100-continue\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        document.len()
+    ));
+    assert_eq!(peer.try_response("PUT").unwrap().status(), 401);
+}
+
+/// More nodes than YAML parsers allow by default (250,000).
+#[test]
+fn a_file_of_twenty_thousand_routes_is_served_and_its_mistakes_have_places() {
+    use std::fmt::Write as _;
+    let upstream = Upstream::hello();
+    let mut text = String::from("routes:\n");
+    let mut json_text = String::from("{\"routes\": [\n");
+    for n in 0..20_000 {
+        let route = format!(
+            "{{\"id\": \"r{n}\", \"uri\": \"/r{n}\", \"upstream\": {{\"type\": \"roundrobin\", \"nodes\": {{\"{}\": 1}}}}}}",
+            upstream.address()
+        );
+        writeln!(text, "- {route}").unwrap();
+        writeln!(json_text, "{}{route}", if n == 0 { "" } else { "," }).unwrap();
+    }
+    for (name, format, whole, broken) in [
+        ("apisix.yaml", "yaml", format!("{text}#END\n"), format!("{text}- 5\n#END\n")),
+        ("apisix.json", "json", format!("{json_text}]}}"), format!("{json_text},5]}}")),
+    ] {
+        let gateway = Gateway::with_file(name, &whole, data_plane(format));
+        until_status(&gateway, "/r19999", 200);
+        std::fs::write(gateway.dir().join(name), broken).unwrap();
+        let place = format!("{name}:20002:");
+        eventually("the mistake is logged with its place", || {
+            gateway.stderr().contains(&place).then_some(())
+        });
+        assert_eq!(gateway.get("/r19999").status(), 200);
+    }
+}
