@@ -19,5 +19,5 @@ pub use delivery::Delivery;
 pub use destination::{Destination, Framing};
 pub use file::LogFile;
 pub use http::HttpCollector;
-pub use tcp::TcpCollector;
+pub use tcp::{CollectorTls, TcpCollector};
 pub use udp::UdpCollector;

@@ -60,6 +60,9 @@ pub(crate) struct ConsulConfig {
     pub(crate) keepalive: bool,
     #[serde(default = "one")]
     pub(crate) weight: u32,
+    /// Whether the certificates of servers at `https://` are verified.
+    #[serde(default = "yes")]
+    pub(crate) ssl_verify: bool,
     #[serde(default)]
     pub(crate) timeout: ConsulTimeouts,
     #[serde(default)]
@@ -194,11 +197,11 @@ impl ConsulConfig {
             return Err(ConfigError::new("/servers", "names nobody to ask"));
         }
         for server in &config.servers {
-            // As APISIX wants it: no path, no slash at the end, no TLS.
-            let authority =
-                server.strip_prefix("http://").filter(|rest| !rest.is_empty() && !rest.contains('/'));
-            if authority.is_none() {
-                let message = format!("\"{server}\" is not of the form http://address:port");
+            // As APISIX wants it: no path, no slash at the end; TLS is spoken besides.
+            let authority = server.strip_prefix("http://").or_else(|| server.strip_prefix("https://"));
+            if authority.is_none_or(|rest| rest.is_empty() || rest.contains('/')) {
+                let message =
+                    format!("\"{server}\" is not of the form http://address:port or https://address:port");
                 return Err(ConfigError::new("/servers", message));
             }
         }
@@ -249,7 +252,8 @@ mod tests {
             (json!({ "dns": { "servers": ["::1"], "resolv_conf": "f" } }), "/dns"),
             (json!({ "dns": { "servers": ["::1"], "order": ["MX"] } }), "/dns"),
             (json!({ "consul": {} }), "/consul"),
-            (json!({ "consul": { "servers": ["https://127.0.0.1:8500"] } }), "/consul/servers"),
+            (json!({ "consul": { "servers": ["ftp://127.0.0.1:8500"] } }), "/consul/servers"),
+            (json!({ "consul": { "servers": ["https://127.0.0.1:8500/"] } }), "/consul/servers"),
             (json!({ "consul": { "servers": ["http://127.0.0.1:8500/"] } }), "/consul/servers"),
             (json!({ "consul": { "servers": ["http://a"], "sort_type": "x" } }), "/consul"),
             (json!({ "consul": { "servers": ["http://a"], "timeout": { "wait": 0 } } }), "/consul"),

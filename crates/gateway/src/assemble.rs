@@ -159,7 +159,10 @@ pub fn upstream_tls(settings: &Settings, launch: &Launch) -> anyhow::Result<tls:
         }
     }
     let unreadable = || "apisix.ssl.ssl_trusted_certificate can't be used";
-    tls::Upstreams::new(trust).with_context(unreadable)
+    let upstreams = tls::Upstreams::new(trust.clone()).with_context(unreadable)?;
+    // Secret managers, service registries and collectors of logs are trusted alike, as in APISIX.
+    tls::trust_for_calls(trust);
+    Ok(upstreams)
 }
 
 fn unusable(path: &Path) -> String {

@@ -22,13 +22,14 @@
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
+//! - `"ssl_verify": false` takes any certificate of a server with `tls`.
 //! - Over UDP each message is a datagram (RFC 5426), and not several one.
 //! - `flush_limit`, `drop_limit` and `pool_size` have no effect: batches are what is sent, and what waits is bounded for
 //!   all loggers alike.
 //! - Times are local and to the second, with their offset.
 
 use crate::logging::{Collector, Logger};
-use delivery::{Destination, Framing, TcpCollector, UdpCollector};
+use delivery::{CollectorTls, Destination, Framing, TcpCollector, UdpCollector};
 use model::ConfigError;
 use model::var::{Var, VarSource};
 use plugin::{CompileContext, PluginDef};
@@ -56,6 +57,7 @@ pub struct Config {
     timeout: u64,
     sock_type: Socket,
     tls: bool,
+    ssl_verify: bool,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -101,7 +103,11 @@ impl Collector for Syslog {
                     "type": "string", "default": "tcp", "enum": ["tcp", "udp"]
                 },
                 "pool_size": {"description": "No effect.", "type": "integer", "minimum": 5, "default": 5},
-                "tls": {"description": "Whether TLS is spoken over TCP.", "type": "boolean", "default": false}
+                "tls": {"description": "Whether TLS is spoken over TCP.", "type": "boolean", "default": false},
+                "ssl_verify": {
+                    "description": "Whether the server's certificate is verified, where TLS is spoken.",
+                    "type": "boolean", "default": true
+                }
             },
             "required": ["host", "port"]
         })
@@ -117,7 +123,9 @@ impl Collector for Syslog {
             Socket::Udp => Server::Udp(UdpCollector { host, port, framing }),
             Socket::Tcp => {
                 let timeout = Duration::from_millis(config.timeout);
-                let tls = config.tls.then(|| host.clone());
+                let tls = config
+                    .tls
+                    .then(|| CollectorTls::new(host.trim_matches(['[', ']']).to_owned(), config.ssl_verify));
                 Server::Tcp(TcpCollector { host, port, timeout, tls, framing })
             }
         }))

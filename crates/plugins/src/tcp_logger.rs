@@ -16,10 +16,11 @@
 //! Each batch is a JSON array on a connection of its own; with a `batch_max_size` of 1 it is the entry itself.
 //!
 //! ## Differences from APISIX
-//! Those of `http-logger`.
+//! Those of `http-logger`. With `tls` the server's certificate is verified for `tls_options`, or else `host`, against
+//! `apisix.ssl.ssl_trusted_certificate`; APISIX takes any certificate, which `"ssl_verify": false` asks for here.
 
 use crate::logging::{Collector, Logger};
-use delivery::{Destination, Framing, TcpCollector};
+use delivery::{CollectorTls, Destination, Framing, TcpCollector};
 use model::ConfigError;
 use plugin::{CompileContext, PluginDef};
 use serde::Deserialize;
@@ -42,6 +43,7 @@ pub struct Config {
     port: u64,
     tls: bool,
     tls_options: Option<String>,
+    ssl_verify: bool,
     timeout: u64,
 }
 
@@ -58,6 +60,10 @@ impl Collector for TcpLogger {
                 "tls": {"description": "Whether TLS is spoken with it.", "type": "boolean", "default": false},
                 "tls_options": {
                     "description": "The name to ask for in the handshake, where that is not `host`.", "type": "string"
+                },
+                "ssl_verify": {
+                    "description": "Whether the server's certificate is verified, where TLS is spoken.",
+                    "type": "boolean", "default": true
                 },
                 "timeout": {
                     "description": "Milliseconds for connecting, and for each write.",
@@ -76,7 +82,11 @@ impl Collector for TcpLogger {
         Ok(Some(TcpCollector {
             port: crate::logging::port(config.port)?,
             timeout: Duration::from_millis(config.timeout),
-            tls: config.tls.then(|| config.tls_options.unwrap_or_else(|| config.host.clone())),
+            tls: config.tls.then(|| {
+                let name =
+                    config.tls_options.unwrap_or_else(|| config.host.trim_matches(['[', ']']).to_owned());
+                CollectorTls::new(name, config.ssl_verify)
+            }),
             framing: if batched { Framing::Array } else { Framing::Plain },
             host: config.host,
         }))

@@ -62,7 +62,42 @@ fn agent(trust_anyone: bool) -> Agent {
     let config = Agent::config_builder()
         .timeout_global(Some(CALL_TIME_MAX))
         .http_status_as_error(false)
+        // A redirect would carry tokens to another host: ureq leaves out `Authorization` and `Cookie` alone.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
         .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
         .tls_config(tls::for_calls(!trust_anyone));
     config.build().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_not_followed_with_the_token() {
+        let (first, second) =
+            (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let (url, elsewhere) = (first.local_addr().unwrap(), second.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let mut stream = first.accept().unwrap().0;
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).unwrap();
+            let reply =
+                format!("HTTP/1.1 307 X\r\nLocation: http://{elsewhere}/\r\nContent-Length: 0\r\n\r\n");
+            stream.write_all(reply.as_bytes()).unwrap();
+        });
+        second.set_nonblocking(true).unwrap();
+        let headers = [("X-Vault-Token", "s.secret"), ("X-Amz-Security-Token", "secret")];
+        let url = format!("http://{url}/v1/kv");
+        let call = Call { url: &url, headers: &headers, ..Call::default() };
+        assert_eq!(Client::default().send(&call).map(|answer| answer.status), Ok(307));
+        server.join().unwrap();
+        assert!(second.accept().is_err(), "nobody called the other host");
+    }
 }

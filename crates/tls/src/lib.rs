@@ -25,7 +25,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod handshake_tests;
 
-pub use calls::for_calls;
+pub use calls::{for_calls, for_streams, trust_for_calls};
 pub use client_auth::Verdict;
 pub use identity::{Identity, IdentityError, check_chain};
 pub use peer::Peer;

@@ -34,6 +34,10 @@ impl Client {
         let agent = |read: Duration| {
             Agent::config_builder()
                 .http_status_as_error(false)
+                // A redirect would carry the token to another host.
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .tls_config(tls::for_calls(config.ssl_verify))
                 .timeout_connect(Some(connect))
                 .timeout_recv_response(Some(read))
                 .timeout_recv_body(Some(read))
