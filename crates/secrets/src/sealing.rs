@@ -163,7 +163,8 @@ impl Sealing {
 
     /// Of a private key only PEM is encrypted, and what is PEM is not decrypted.
     fn private_key(&self, step: Step, place: &str, text: &str) -> Option<String> {
-        let pem = text.starts_with("---");
+        // Text may come before the PEM, such as the bag attributes of `openssl pkcs12`; what is encrypted has no hyphens.
+        let pem = text.trim_start().starts_with("---") || text.contains("-----BEGIN ");
         match step {
             Step::Mask => self.text(step, place, text),
             Step::Seal => pem.then(|| self.text(step, place, text)).flatten(),
@@ -215,7 +216,12 @@ mod tests {
 
     #[test]
     fn each_kind_s_secrets_are_sealed_and_opened() {
-        let pem = "-----BEGIN PRIVATE KEY-----\n-";
+        for before in ["", "\n", "  ", "\u{feff}", "Bag Attributes\n    friendlyName: a\n"] {
+            each_kind_of_secret_is_sealed(&format!("{before}-----BEGIN PRIVATE KEY-----\n-"));
+        }
+    }
+
+    fn each_kind_of_secret_is_sealed(pem: &str) {
         for (kind, resource, secrets) in [
             (Kind::Consumer, json!({"plugins": {"key-auth": {"key": "s3cret"}}}), &["s3cret"][..]),
             (Kind::Route, json!({"upstream": {"tls": {"client_key": pem}}, "plugins": {}}), &["BEGIN"]),

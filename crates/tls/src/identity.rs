@@ -77,7 +77,7 @@ impl PartialEq for Identity {
 
 /// Says of a text why it is no key. As in APISIX, what doesn't look like PEM is taken for an encrypted key.
 fn unreadable(key: &str) -> IdentityError {
-    if key.starts_with("---") {
+    if key.trim_start().starts_with("---") || key.contains("-----BEGIN ") {
         IdentityError::Key("PEM_read_bio_PrivateKey() failed".to_owned())
     } else {
         IdentityError::Sealed
