@@ -4,6 +4,7 @@ use crate::limits::ANSWER_BYTES_MAX;
 use crate::{Destination, Framing};
 use std::sync::OnceLock;
 use std::time::Duration;
+use stdx::Secret;
 use ureq::Agent;
 
 /// An HTTP server.
@@ -12,7 +13,7 @@ pub struct HttpCollector {
     /// Where to.
     pub uri: String,
     /// Fields of each request.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(&'static str, Secret)>,
     /// For connecting, sending and the answer together.
     pub timeout: Duration,
     /// Whether its certificate has to be one that this machine trusts.
@@ -28,7 +29,7 @@ impl Destination for HttpCollector {
         let agent = self.agent.get_or_init(|| agent(self.verify, self.timeout));
         let mut request = agent.post(&self.uri);
         for (name, value) in &self.headers {
-            request = request.header(*name, value);
+            request = request.header(*name, value.as_str());
         }
         let failed = |error: ureq::Error| format!("{}: {error}", self.uri);
         let mut answer = request.send(self.framing.join(entries)).map_err(failed)?;

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use stdx::Secret;
 
 /// What of service discovery is configured.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,11 +50,11 @@ pub(crate) enum Turn {
 }
 
 /// By Consul.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 pub(crate) struct ConsulConfig {
     pub(crate) servers: Vec<String>,
     #[serde(default)]
-    pub(crate) token: String,
+    pub(crate) token: Secret,
     #[serde(default = "three")]
     pub(crate) fetch_interval: u64,
     #[serde(default = "yes")]
@@ -74,6 +75,13 @@ pub(crate) struct ConsulConfig {
     /// As written, for the control API.
     #[serde(skip)]
     pub(crate) written: Value,
+}
+
+impl std::fmt::Debug for ConsulConfig {
+    /// Without what was written, which holds the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsulConfig").field("servers", &self.servers).finish_non_exhaustive()
+    }
 }
 
 /// Milliseconds; `wait` is seconds.
@@ -239,6 +247,9 @@ mod tests {
         assert_eq!(config.dns.expect("read").order, usual_order());
         let consul = config.consul.expect("read");
         assert_eq!((consul.weight, consul.keepalive, consul.timeout.wait), (1, true, 60));
+        let token =
+            read(json!({ "consul": { "servers": ["https://a"], "token": "s3cret" } })).expect("valid");
+        assert!(!format!("{token:?}").contains("s3cret"), "{token:?}");
         assert!(consul.dump.is_some_and(|dump| dump.load_on_init));
         assert_eq!(config.missing, ["nacos"]);
     }

@@ -20,7 +20,7 @@ pub fn ensure(settings: &mut Settings, data_dir: &Path) -> anyhow::Result<Option
         return Ok(None);
     }
     let generated = key_file::read_or_make(data_dir.join(NAME), "the admin key")?;
-    let key = generated.key.clone();
+    let key = generated.key.to_string();
     admin.keys.push(AdminKey { name: "admin".into(), key, role: AdminRole::Admin });
     Ok(Some(generated))
 }

@@ -55,7 +55,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     centre::lay_over(&mut settings, centre.file.as_deref());
     let plan = Plan::make(&settings, &started.launch, None)?;
     let parts = Parts::make(&settings, &plan, centre)?;
-    let node_id = key_file::read_or_make(started.launch.data_dir.join(NODE_ID_FILE), "the node's id")?.key;
+    let node_id = key_file::read_or_make(started.launch.data_dir.join(NODE_ID_FILE), "the node's id")?.key.into_string();
     let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
     let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {

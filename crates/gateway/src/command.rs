@@ -144,7 +144,7 @@ fn logs_to_stderr(settings: &Settings, launch: &Launch) -> bool {
 /// Prints a generated key once, before the rest of the start: should that fail, the next start would not print it.
 fn show_new_key(key: Option<&Generated>) {
     if let Some(Generated { key, path, .. }) = key.filter(|key| key.new) {
-        let path = path.display();
+        let (path, key) = (path.display(), key.as_str());
         complain(format_args!("Admin API key, made at this first start and kept in {path}:\n  {key}"));
     }
 }

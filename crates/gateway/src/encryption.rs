@@ -28,7 +28,7 @@ pub fn sealing(settings: &Settings, data_dir: &Path) -> anyhow::Result<Arc<Seali
                     made.path.display()
                 );
             }
-            vec![made.key]
+            vec![made.key.into_string()]
         }
     };
     let keyring = Keyring::new(&entries, format).context("apisix.data_encryption.keyring")?;

@@ -14,7 +14,7 @@ use crate::config::settings::Files;
 use crate::config::{self, Loaded, Report, Settings};
 
 /// Settings and resources that stand in no file of ours.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Given {
     /// Where they come from, for messages.
     pub origin: String,
@@ -26,6 +26,16 @@ pub struct Given {
     pub serves: String,
     /// Directives that it goes without.
     pub refused: Vec<Note>,
+}
+
+impl std::fmt::Debug for Given {
+    /// Without settings and resources, which hold private keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Given")
+            .field("origin", &self.origin)
+            .field("serves", &self.serves)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Given {
@@ -141,6 +151,13 @@ mod tests {
     fn mistakes_name_their_origin() {
         let report = given(json!({ "apisix": { "enable_ipv6": 3 } })).settings().unwrap_err();
         assert!(report.to_string().contains("here"), "{report}");
+    }
+
+    #[test]
+    fn private_keys_are_not_shown() {
+        let mut given = given(json!({}));
+        given.resources.insert("ssls".into(), json!([{ "key": "s3cret" }]));
+        assert!(!format!("{given:?}").contains("s3cret"), "{given:?}");
     }
 
     #[tokio::test]

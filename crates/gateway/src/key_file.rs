@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rustix::rand::{GetRandomFlags, getrandom};
+use stdx::Secret;
 
 /// 256 bits, written as 64 hexadecimal digits.
 const KEY_BYTES: usize = 32;
@@ -15,7 +16,7 @@ const KEY_BYTES: usize = 32;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Generated {
     /// The key.
-    pub key: String,
+    pub key: Secret,
     /// Where it is kept.
     pub path: PathBuf,
     /// Whether it is new, and so has to be shown.
@@ -31,13 +32,13 @@ pub fn read_or_make(path: PathBuf, name: &str) -> anyhow::Result<Generated> {
             if key.len() < KEY_BYTES || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
                 bail!("{} holds no key; remove the file to have a new one made", path.display());
             }
-            Ok(Generated { key: key.to_owned(), path, new: false })
+            Ok(Generated { key: key.into(), path, new: false })
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let key = random_hex()?;
             write_new(&path, &key)
                 .with_context(|| format!("{name} can't be written to {}", path.display()))?;
-            Ok(Generated { key, path, new: true })
+            Ok(Generated { key: key.into(), path, new: true })
         }
         Err(error) => Err(error).with_context(|| format!("{name} can't be read from {}", path.display())),
     }

@@ -35,7 +35,7 @@ pub struct Note {
 }
 
 /// A configuration, translated.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Translation {
     /// What belongs in `config.yaml`.
     pub config: Value,
@@ -43,6 +43,13 @@ pub struct Translation {
     pub resources: Value,
     /// A verdict for each directive, in the order of the files.
     pub notes: Vec<Note>,
+}
+
+impl fmt::Debug for Translation {
+    /// Without settings and resources, which hold private keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Translation").field("notes", &self.notes).finish_non_exhaustive()
+    }
 }
 
 impl Translation {

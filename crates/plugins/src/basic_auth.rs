@@ -26,6 +26,7 @@ use model::ConfigError;
 use plugin::{Authenticator, CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use stdx::Secret;
 
 /// The plugin's definition.
 #[must_use]
@@ -49,7 +50,7 @@ pub struct BasicAuth {
 #[derive(Debug, Deserialize)]
 pub struct CredentialConfig {
     username: String,
-    password: String,
+    password: Secret,
 }
 
 /// A password.
@@ -96,7 +97,7 @@ impl Authenticator for BasicAuth {
     }
 
     fn credential(config: CredentialConfig) -> Result<(Vec<u8>, Password), Vec<ConfigError>> {
-        Ok((config.username.into_bytes(), Password(config.password)))
+        Ok((config.username.into_bytes(), Password(config.password.into_string())))
     }
 }
 

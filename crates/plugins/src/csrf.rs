@@ -32,7 +32,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use stdx::Clock;
+use stdx::{Clock, Secret};
 
 /// The plugin's definition.
 #[must_use]
@@ -43,7 +43,7 @@ pub fn def() -> PluginDef {
 /// What a user writes.
 #[derive(Debug, Deserialize)]
 pub struct Config {
-    key: String,
+    key: Secret,
     expires: i64,
     name: String,
 }

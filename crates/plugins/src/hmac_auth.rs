@@ -35,7 +35,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use stdx::Clock;
+use stdx::{Clock, Secret};
 
 /// The plugin's definition.
 #[must_use]
@@ -82,7 +82,7 @@ pub struct HmacAuth {
 #[derive(Debug, Deserialize)]
 pub struct CredentialConfig {
     key_id: String,
-    secret_key: String,
+    secret_key: Secret,
 }
 
 /// What the `Authorization` field says.
@@ -155,7 +155,7 @@ impl Authenticator for HmacAuth {
     }
 
     fn credential(config: CredentialConfig) -> Result<(Vec<u8>, Vec<u8>), Vec<ConfigError>> {
-        Ok((config.key_id.into_bytes(), config.secret_key.into_bytes()))
+        Ok((config.key_id.into_bytes(), config.secret_key.into_string().into_bytes()))
     }
 }
 

@@ -33,6 +33,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::time::Duration;
+use stdx::Secret;
 
 /// The plugin's definition.
 #[must_use]
@@ -52,7 +53,7 @@ pub struct HttpLogger;
 #[derive(Debug, Deserialize)]
 pub struct Config {
     uri: String,
-    auth_header: Option<String>,
+    auth_header: Option<Secret>,
     timeout: u64,
     concat_method: Concat,
     ssl_verify: bool,
@@ -102,7 +103,7 @@ impl Collector for HttpLogger {
     ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
         let lines = config.concat_method == Concat::NewLine;
         let media_type = if lines { "text/plain" } else { "application/json" };
-        let mut headers = vec![("Content-Type", media_type.to_owned())];
+        let mut headers = vec![("Content-Type", Secret::from(media_type))];
         headers.extend(config.auth_header.map(|value| ("Authorization", value)));
         Ok(Some(HttpCollector {
             uri: config.uri,

@@ -25,6 +25,7 @@ use model::ConfigError;
 use plugin::{Authenticator, CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use stdx::Secret;
 
 /// The plugin's definition.
 #[must_use]
@@ -45,7 +46,7 @@ pub struct KeyAuth {
 /// What a consumer has.
 #[derive(Debug, Deserialize)]
 pub struct CredentialConfig {
-    key: String,
+    key: Secret,
 }
 
 impl Plugin for KeyAuth {
@@ -83,7 +84,7 @@ impl Authenticator for KeyAuth {
     }
 
     fn credential(config: CredentialConfig) -> Result<(Vec<u8>, ()), Vec<ConfigError>> {
-        Ok((config.key.into_bytes(), ()))
+        Ok((config.key.into_string().into_bytes(), ()))
     }
 }
 
@@ -115,6 +116,12 @@ mod tests {
     use super::*;
     use plugin::testkit::{self, Bench};
     use plugin::{Registry, Reply};
+
+    #[test]
+    fn a_consumers_key_is_not_shown() {
+        let config: CredentialConfig = serde_json::from_value(json!({"key": "s3cret"})).expect("valid");
+        assert!(!format!("{config:?}").contains("s3cret"));
+    }
 
     fn run(config: &Value, request: &str) -> (Option<Reply>, String) {
         let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");

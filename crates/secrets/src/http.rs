@@ -12,7 +12,7 @@ pub(crate) struct Client {
 }
 
 /// A request.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Call<'a> {
     pub(crate) url: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
@@ -22,11 +22,25 @@ pub(crate) struct Call<'a> {
     pub(crate) trust_anyone: bool,
 }
 
+impl std::fmt::Debug for Call<'_> {
+    /// Without the values of headers and without the body, which hold credentials.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| *name).collect();
+        f.debug_struct("Call").field("url", &self.url).field("headers", &names).finish_non_exhaustive()
+    }
+}
+
 /// A response.
-#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
+}
+
+impl std::fmt::Debug for Answer {
+    /// Without the body, which holds secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -77,6 +91,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn what_is_sent_and_answered_is_not_shown() {
+        let call = Call { headers: &[("X-Vault-Token", "s3cret")], body: Some("s3cret"), ..Call::default() };
+        let answer = Answer { status: 200, body: "s3cret".to_owned() };
+        let shown = format!("{call:?} {answer:?}");
+        assert!(shown.contains("X-Vault-Token") && !shown.contains("s3cret"), "{shown}");
+    }
 
     #[test]
     fn a_redirect_is_not_followed_with_the_token() {

@@ -40,7 +40,7 @@ fn ssl(names: &[&str], pair: &Pair) -> Ssl {
         id: None,
         side: model::resource::SslSide::Server,
         cert: pair.0.clone(),
-        key: pair.1.clone(),
+        key: pair.1.as_str().into(),
         sni: None,
         snis: Some(names.iter().map(|name| (*name).to_owned()).collect()),
         certs: Vec::new(),
@@ -147,8 +147,11 @@ fn of_two_keys_the_client_gets_the_one_it_can_verify() {
     let root = authority("root", None);
     let ecdsa = leaf("a.com", &root);
     let edwards = signed("a.com", &root, &KeyPair::generate_for(&PKCS_ED25519).unwrap());
-    let both =
-        Ssl { certs: vec![edwards.0.clone()], keys: vec![edwards.1.clone()], ..ssl(&["a.com"], &ecdsa) };
+    let both = Ssl {
+        certs: vec![edwards.0.clone()],
+        keys: vec![edwards.1.as_str().into()],
+        ..ssl(&["a.com"], &ecdsa)
+    };
     let (site, _) = Site::compile(&both).unwrap();
     let resolved = |offered: &[SignatureScheme]| {
         let identities = [Identity::from_pem(&ecdsa.0, &ecdsa.1), Identity::from_pem(&edwards.0, &edwards.1)];

@@ -4,6 +4,7 @@ use crate::config::ConsulConfig;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::Secret;
 use ureq::Agent;
 
 /// The longest answer that is read: a catalog of 100,000 services with their tags is 10 MB.
@@ -16,7 +17,7 @@ pub(super) struct Client(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     server: String,
-    token: String,
+    token: Secret,
     wait_s: u64,
     agent: Agent,
     /// For answers that the server may put off.
@@ -89,7 +90,7 @@ impl Inner {
     fn ask(&self, agent: &Agent, path: &str) -> Result<ureq::http::Response<ureq::Body>, String> {
         let mut request = agent.get(format!("{}/v1/{path}", self.server));
         if !self.token.is_empty() {
-            request = request.header("X-Consul-Token", &self.token);
+            request = request.header("X-Consul-Token", self.token.as_str());
         }
         let response = request.call().map_err(|error| format!("{path}: {error}"))?;
         match response.status().as_u16() {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use rcgen::{CertificateParams, DnType, KeyPair};
+use stdx::Secret;
 
 /// A chain and its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Pair {
     /// The certificate, with its chain if it has one.
     pub cert: String,
     /// Its key.
-    pub key: String,
+    pub key: Secret,
 }
 
 /// The file of a certificate that was made; its key is in it too, so that they can't come apart.
@@ -29,7 +30,7 @@ const FILE: &str = "self-signed.pem";
 pub fn read(cert: &Path, key: &Path) -> anyhow::Result<Pair> {
     let text =
         |path: &Path| fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()));
-    let pair = Pair { cert: text(cert)?, key: text(key)? };
+    let pair = Pair { cert: text(cert)?, key: text(key)?.into() };
     tls::Identity::from_pem(&pair.cert, &pair.key)
         .with_context(|| format!("{} and {} can't be used", cert.display(), key.display()))?;
     Ok(pair)
@@ -47,14 +48,14 @@ pub fn kept(folder: &Path, ip: IpAddr) -> anyhow::Result<Pair> {
     if let Ok(text) = fs::read_to_string(&file)
         && tls::Identity::from_pem(&text, &text).is_ok()
     {
-        return Ok(Pair { cert: text.clone(), key: text });
+        return Ok(Pair { cert: text.clone(), key: text.into() });
     }
     let pair = make(ip)?;
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .and_then(|()| write(&file, &format!("{}{}", pair.cert, pair.key)))
+        .and_then(|()| write(&file, &format!("{}{}", pair.cert, pair.key.as_str())))
         .with_context(|| format!("the certificate can't be kept in {}", file.display()))?;
     Ok(pair)
 }
@@ -84,7 +85,7 @@ fn make(ip: IpAddr) -> anyhow::Result<Pair> {
     params.distinguished_name.push(DnType::CommonName, "tidegate serve");
     let key = KeyPair::generate().context("a key can't be made")?;
     let cert = params.self_signed(&key).context("a certificate can't be made")?;
-    Ok(Pair { cert: cert.pem(), key: key.serialize_pem() })
+    Ok(Pair { cert: cert.pem(), key: key.serialize_pem().into() })
 }
 
 /// Whole or not at all: another `serve` may read it at the same time.
@@ -122,9 +123,9 @@ mod tests {
         let (one, other) = (make(ip).unwrap(), make(ip).unwrap());
         let (cert, key) = (folder.path().join("a.crt"), folder.path().join("a.key"));
         fs::write(&cert, &one.cert).unwrap();
-        fs::write(&key, &one.key).unwrap();
+        fs::write(&key, one.key.as_bytes()).unwrap();
         assert_eq!(read(&cert, &key).unwrap(), one);
-        fs::write(&key, &other.key).unwrap();
+        fs::write(&key, other.key.as_bytes()).unwrap();
         assert!(read(&cert, &key).is_err());
         assert!(read(&cert, Path::new("/none")).unwrap_err().to_string().contains("/none"));
     }

@@ -75,7 +75,8 @@ fn folder(args: &ServeArgs, folder: &Path) -> anyhow::Result<Given> {
             apisix["ssl"] = json!({
                 "listen": [listen(address)], "fallback_sni": NAME, "ssl_session_tickets": true,
             });
-            let ssl = json!({ "id": "serve", "snis": [NAME, "*"], "cert": pair.cert, "key": pair.key });
+            let ssl =
+                json!({ "id": "serve", "snis": [NAME, "*"], "cert": pair.cert, "key": pair.key.as_str() });
             resources.insert("ssls".into(), json!([ssl]));
         }
     }

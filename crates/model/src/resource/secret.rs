@@ -1,6 +1,7 @@
 //! `secrets/{manager}`: where `$secret://{manager}/{id}/...` references are looked up.
 
 use serde::Deserialize;
+use stdx::Secret;
 
 /// The managers that there may be secrets of, as in keys.
 pub const SECRET_MANAGERS: [&str; 3] = ["vault", "aws", "gcp"];
@@ -13,7 +14,7 @@ pub struct VaultSecret {
     /// Path of the engine and of what is below it: `kv/apisix`.
     pub prefix: String,
     /// The token; may be a reference.
-    pub token: String,
+    pub token: Secret,
     /// The namespace, of Vault Enterprise and HCP.
     pub namespace: Option<String>,
 }
@@ -24,9 +25,9 @@ pub struct AwsSecret {
     /// The access key's id; may be a reference.
     pub access_key_id: String,
     /// The access key; may be a reference.
-    pub secret_access_key: String,
+    pub secret_access_key: Secret,
     /// A temporary key's token.
-    pub session_token: Option<String>,
+    pub session_token: Option<Secret>,
     /// The region; `us-east-1` where absent.
     #[serde(default = "us_east_1")]
     pub region: String,
@@ -60,7 +61,7 @@ pub struct GcpAccount {
     /// The account's address.
     pub client_email: String,
     /// Its key in PEM; may be a reference.
-    pub private_key: String,
+    pub private_key: Secret,
     /// The project whose secrets are read.
     pub project_id: String,
     /// Where tokens are asked for.
@@ -84,4 +85,23 @@ fn scope() -> Vec<String> {
 
 fn entries_uri() -> String {
     "https://secretmanager.googleapis.com/v1".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let vault: VaultSecret = from_value(json!({ "uri": "u", "prefix": "p", "token": "s3cret" })).unwrap();
+        let aws = json!({ "access_key_id": "id", "secret_access_key": "s3cret", "session_token": "s3cret" });
+        let aws: AwsSecret = from_value(aws).unwrap();
+        let account = json!({ "client_email": "e", "private_key": "s3cret", "project_id": "p" });
+        let gcp: GcpSecret = from_value(json!({ "auth_config": account })).unwrap();
+        let ssl = json!({ "cert": "c", "key": "s3cret", "certs": ["c"], "keys": ["s3cret"] });
+        let ssl: crate::resource::Ssl = from_value(ssl).unwrap();
+        let shown = format!("{vault:?} {aws:?} {gcp:?} {ssl:?}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::Id;
 use serde::Deserialize;
+use stdx::Secret;
 
 /// A certificate with its key. Every certificate and key may be a reference (`$secret://`, `$env://`) instead of PEM.
 #[derive(Debug, Clone, Deserialize)]
@@ -14,7 +15,7 @@ pub struct Ssl {
     /// The chain in PEM, own certificate first.
     pub cert: String,
     /// Its private key in PEM, or as it was encrypted for the store.
-    pub key: String,
+    pub key: Secret,
     /// One server name; exact, or a suffix where it begins with `*`.
     pub sni: Option<String>,
     /// Or several.
@@ -24,7 +25,7 @@ pub struct Ssl {
     pub certs: Vec<String>,
     /// The key of each of `certs`.
     #[serde(default)]
-    pub keys: Vec<String>,
+    pub keys: Vec<Secret>,
     /// Whether clients are asked for a certificate, and whose are taken.
     pub client: Option<ClientVerification>,
     /// 1: in use (default); 0: kept but not shown.

@@ -36,7 +36,7 @@ use ring::hmac;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use stdx::Clock;
+use stdx::{Clock, Secret};
 use token::{TimeClaim, Token};
 
 /// The plugin's definition.
@@ -74,7 +74,7 @@ pub struct JwtAuth {
 #[derive(Debug, Deserialize)]
 pub struct CredentialConfig {
     key: String,
-    secret: Option<String>,
+    secret: Option<Secret>,
     public_key: Option<String>,
     algorithm: Algorithm,
     base64_secret: bool,
@@ -175,12 +175,12 @@ fn verifying_key(config: &CredentialConfig) -> Result<Key, ConfigError> {
         return Err(ConfigError::new("/secret", message));
     };
     let secret = if config.base64_secret {
-        STANDARD.decode(secret).map_err(|_| {
+        STANDARD.decode(secret.as_str()).map_err(|_| {
             let message = "base64_secret required but the secret is not in base64 format";
             ConfigError::new("/secret", message)
         })?
     } else {
-        secret.clone().into_bytes()
+        secret.as_bytes().to_vec()
     };
     Ok(Key::Secret(hmac::Key::new(digest, &secret)))
 }

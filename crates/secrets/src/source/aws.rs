@@ -56,7 +56,7 @@ fn secret(client: &Client, config: &AwsSecret, name: &str) -> Result<String, Mis
         ("host", host.to_owned()),
         ("x-amz-target", "secretsmanager.GetSecretValue".to_owned()),
     ];
-    headers.extend(config.session_token.clone().map(|token| ("x-amz-security-token", token)));
+    headers.extend(config.session_token.as_ref().map(|token| ("x-amz-security-token", token.to_string())));
     let credentials = Credentials {
         access_key_id: &config.access_key_id,
         secret_access_key: &config.secret_access_key,

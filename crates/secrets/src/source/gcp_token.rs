@@ -81,7 +81,8 @@ impl Tokens {
 
 fn identity(account: &GcpAccount) -> Vec<u8> {
     let GcpAccount { client_email, private_key, token_uri, .. } = account;
-    let all = [client_email, private_key, token_uri, &account.scope.join(" ")].map(String::as_str).join("\0");
+    let scope = account.scope.join(" ");
+    let all = [client_email.as_str(), private_key.as_str(), token_uri.as_str(), scope.as_str()].join("\0");
     digest::digest(&digest::SHA256, all.as_bytes()).as_ref().to_vec()
 }
 
