@@ -1,5 +1,4 @@
-//! The Admin API from its other end: what the subcommands ask of a running gateway. Blocking, one request on one
-//! connection, so that no HTTP client is needed.
+//! The Admin API from its other end: what the subcommands ask of a running gateway.
 
 use crate::cli::AdminArgs;
 use crate::command::checked;
@@ -8,27 +7,45 @@ use crate::config::settings::AdminRole;
 use crate::launch;
 use anyhow::{Context, bail};
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::IpAddr;
 use std::time::Duration;
+use stdx::Secret;
+use ureq::Agent;
 
-/// How long the gateway may take between two parts of its answer; a large transaction is checked in seconds.
+/// How long the gateway may take for its answer; a large transaction is checked in seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Largest answer in bytes: the list of 100,000 routes of 4 KiB.
+const ANSWER_BYTES_MAX: u64 = 512 << 20;
 
 /// A way to the Admin API.
 #[derive(Debug, Clone)]
 pub struct AdminClient {
-    authority: String,
-    key: String,
+    /// Scheme, host and port.
+    base: String,
+    key: Secret,
+    agent: Agent,
 }
 
 impl AdminClient {
-    /// The API and the key that the arguments name, or else the configuration, or else the data directory.
+    /// The API and the key that the arguments name, or else the configuration, or else the data directory. This
+    /// gateway's own key is sent to this machine alone.
     ///
     /// # Errors
     /// When they can't be found out.
     pub fn new(args: &AdminArgs) -> anyhow::Result<Self> {
-        let settings = match (&args.admin, &args.key) {
+        let base = args.admin.as_deref().map(base).transpose()?;
+        if let (Some(base), None) = (&base, &args.key)
+            && !is_this_machine(base)
+        {
+            bail!(
+                "--admin {base} is another machine: name its key with --key; the key of this gateway is not sent there"
+            );
+        }
+        let settings = match (&base, &args.key) {
             (Some(_), Some(_)) => None,
             _ => {
                 let file = launch::config_file(&args.common);
@@ -36,16 +53,16 @@ impl AdminClient {
             }
         };
         let admin = settings.as_ref().and_then(|settings| settings.admin.as_ref());
-        let authority = match &args.admin {
-            Some(url) => authority(url)?,
-            None => admin
-                .context("the Admin API is switched off; name another one with --admin")?
-                .listen
-                .to_string(),
+        let base = match base {
+            Some(base) => base,
+            None => {
+                let admin = admin.context("the Admin API is switched off; name another one with --admin")?;
+                format!("http://{}", admin.listen)
+            }
         };
         let configured = || {
             let keys = admin.map(|admin| admin.keys.as_slice()).unwrap_or_default();
-            keys.iter().find(|key| key.role == AdminRole::Admin).map(|key| key.key.clone())
+            keys.iter().find(|key| key.role == AdminRole::Admin).map(|key| Secret::from(key.key.as_str()))
         };
         let key = match args.key.clone().or_else(configured) {
             Some(key) => key,
@@ -53,10 +70,13 @@ impl AdminClient {
                 let path = launch::data_dir(&args.common)?.join("admin.key");
                 let read = std::fs::read_to_string(&path);
                 let hint = || format!("no key is known (--key, the configuration, {})", path.display());
-                read.with_context(hint)?.trim().to_owned()
+                read.with_context(hint)?.trim().into()
             }
         };
-        Ok(Self { authority, key })
+        if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            bail!("the admin key contains invalid characters");
+        }
+        Ok(Self { base, key, agent: agent(PATIENCE) })
     }
 
     /// Asks for what must be there.
@@ -77,32 +97,40 @@ impl AdminClient {
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<(u16, Value)> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let asked = self.exchange(method, path, &body);
-        asked.with_context(|| format!("the Admin API at {} can't be asked", self.authority))
+        asked.with_context(|| format!("the Admin API at {} can't be asked", self.base))
     }
 
     fn exchange(&self, method: &str, path: &str, body: &str) -> anyhow::Result<(u16, Value)> {
-        let address = self.authority.to_socket_addrs()?.next().context("the name has no address")?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        if !self.key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            bail!("the key has characters that no key has");
-        }
-        let head = format!(
-            "{method} /apisix/admin{path} HTTP/1.0\r\nHost: {}\r\nX-API-KEY: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n",
-            self.authority,
-            self.key,
-            body.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body.as_bytes())?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        let (head, body) = text.split_once("\r\n\r\n").context("no HTTP answer")?;
-        let status =
-            head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no HTTP answer")?;
-        Ok((status, serde_json::from_str(body).unwrap_or_else(|_| Value::from(body))))
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}/apisix/admin{path}", self.base))
+            .header("X-API-KEY", self.key.as_str())
+            .header("Content-Type", "application/json");
+        let mut response = match body {
+            "" => self.agent.run(request.body(())?)?,
+            body => self.agent.run(request.body(body)?)?,
+        };
+        let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string()?;
+        let body = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text));
+        Ok((response.status().as_u16(), body))
     }
+}
+
+/// Returns the agent of the subcommands. It uses no proxy and follows no redirect: requests carry keys, and go to the
+/// named machine alone.
+pub(crate) fn agent(patience: Duration) -> Agent {
+    Agent::config_builder()
+        .timeout_connect(Some(CONNECT_TIMEOUT.min(patience)))
+        .timeout_recv_response(Some(patience))
+        .timeout_recv_body(Some(patience))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+        .tls_config(tls::for_calls(true))
+        .build()
+        .into()
 }
 
 /// What a refusal says.
@@ -112,19 +140,31 @@ pub fn said(answer: &Value) -> String {
     if words.is_empty() { answer.to_string() } else { words.join(": ") }
 }
 
-/// Host and port of a URL.
-fn authority(url: &str) -> anyhow::Result<String> {
-    if url.starts_with("https://") {
-        bail!("{url}: only http:// is spoken here; use a tunnel for an Admin API behind TLS");
-    }
-    let rest = url.strip_prefix("http://").unwrap_or(url);
+/// Returns scheme, host and port of a URL, without its path. The scheme is `http` where there is none, and the port
+/// APISIX's 9180, or 443 with `https`.
+fn base(url: &str) -> anyhow::Result<String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let port = match scheme {
+        "http" => 9180,
+        "https" => 443,
+        _ => bail!("{url}: http:// or https:// is expected"),
+    };
     let authority = rest.split('/').next().unwrap_or_default();
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     match (authority, has_port) {
         ("", _) => bail!("{url} names no host"),
-        (_, true) => Ok(authority.to_owned()),
-        (_, false) => Ok(format!("{authority}:9180")),
+        (named, _) if named.contains('@') => bail!("{url}: a key is named with --key, not in the URL"),
+        (_, true) => Ok(format!("{scheme}://{authority}")),
+        (_, false) => Ok(format!("{scheme}://{authority}:{port}")),
     }
+}
+
+/// Returns whether a base leads to this machine, whatever a name service says.
+fn is_this_machine(base: &str) -> bool {
+    let authority = base.split_once("://").map_or(base, |(_, authority)| authority);
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -132,15 +172,70 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_host_and_port() {
+    fn a_url_names_scheme_host_and_port() {
         for (url, expected) in [
-            ("http://a.com", Some("a.com:9180")),
-            ("http://127.0.0.1:9080/apisix/admin", Some("127.0.0.1:9080")),
-            ("[::1]:9180", Some("[::1]:9180")),
-            ("https://a.com", None),
+            ("http://a.com", Some("http://a.com:9180")),
+            ("http://127.0.0.1:9080/apisix/admin", Some("http://127.0.0.1:9080")),
+            ("[::1]:9180", Some("http://[::1]:9180")),
+            ("localhost", Some("http://localhost:9180")),
+            ("https://a.com", Some("https://a.com:443")),
             ("http://", None),
+            ("ftp://a.com", None),
+            ("http://127.0.0.1@a.com:80", None),
         ] {
-            assert_eq!(authority(url).ok().as_deref(), expected, "{url}");
+            assert_eq!(base(url).ok().as_deref(), expected, "{url}");
         }
+    }
+
+    fn args(admin: &str, key: Option<&str>) -> AdminArgs {
+        let mut words = vec!["tidegate", "config", "dump", "--admin", admin];
+        words.extend(key.iter().flat_map(|key| ["--key", key]));
+        let cli = <crate::cli::Cli as clap::Parser>::try_parse_from(words).unwrap();
+        match cli.command {
+            crate::cli::Command::Config(crate::cli::ConfigCommand::Dump(args)) => args.admin,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn this_gateways_key_is_not_sent_to_another_machine() {
+        for url in [
+            "http://gateway.example:9180",
+            "10.0.0.1",
+            "http://localhost.example",
+            "http://[2001:db8::1]:9180",
+        ] {
+            let refused = AdminClient::new(&args(url, None)).unwrap_err().to_string();
+            assert!(refused.contains("--key"), "{refused}");
+            assert!(AdminClient::new(&args(url, Some("k"))).is_ok(), "{url}");
+        }
+        for url in ["localhost", "http://127.0.0.2:80", "http://[::1]:9180", "[::ffff:127.0.0.1]:1"] {
+            assert!(is_this_machine(&base(url).unwrap()), "{url}");
+        }
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let args = args("http://a.com", Some("s3cret"));
+        let client = AdminClient::new(&args).unwrap();
+        assert!(!format!("{args:?} {client:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn every_address_of_a_name_is_tried() {
+        // `localhost` is ::1 first on many systems, while the gateway listens on 127.0.0.1.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let mut stream = listener.accept().unwrap().0;
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{\"a\":1}").unwrap();
+            String::from_utf8_lossy(&head[..read]).into_owned()
+        });
+        let client = AdminClient::new(&args(&format!("http://localhost:{port}"), Some("k"))).unwrap();
+        assert_eq!(client.get("/routes").unwrap()["a"], 1);
+        assert!(server.join().unwrap().starts_with("GET /apisix/admin/routes HTTP/1.1\r\n"));
     }
 }

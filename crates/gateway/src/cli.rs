@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::import;
 use crate::serve::args::ServeArgs;
+use stdx::Secret;
 
 /// A drop-in for Apache APISIX in one binary.
 #[derive(Debug, Parser)]
@@ -120,7 +121,7 @@ pub struct AdminArgs {
     pub admin: Option<String>,
     /// Its key [default: that of the configuration file, or the one in the data directory]
     #[arg(long, env = "TIDEGATE_ADMIN_KEY", hide_env_values = true)]
-    pub key: Option<String>,
+    pub key: Option<Secret>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,11 +1,11 @@
 //! `tidegate explain`: asks the running gateway's control API what it would do with a request, and tells it to people.
 
+use crate::admin_client;
 use crate::cli::ExplainArgs;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long the gateway may take to answer.
@@ -58,21 +58,15 @@ fn question(args: &ExplainArgs) -> anyhow::Result<Value> {
     Ok(question)
 }
 
-/// Sends the question; one request on one connection, so that no HTTP client is needed.
+/// Sends the question.
 fn ask(address: SocketAddr, question: &str) -> anyhow::Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let head = format!(
-        "POST /v1/explain HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        question.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(question.as_bytes())?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    let (head, body) = text.split_once("\r\n\r\n").context("no HTTP answer")?;
-    let answer: Value = serde_json::from_str(body).context("an answer that is no JSON")?;
-    if head.split(' ').nth(1) != Some("200") {
+    let request = admin_client::agent(PATIENCE)
+        .post(format!("http://{address}/v1/explain"))
+        .header("Content-Type", "application/json");
+    let mut response = request.send(question)?;
+    let text = response.body_mut().read_to_string()?;
+    let answer: Value = serde_json::from_str(&text).context("an answer that is no JSON")?;
+    if response.status() != 200 {
         bail!("{}", shown(answer.get("error_msg").unwrap_or(&answer)));
     }
     Ok(answer)
