@@ -21,6 +21,7 @@ use anyhow::{Context as _, anyhow};
 use discovery::Discovery;
 use engine::{Bound, Engine, Mount};
 use observe::Metrics;
+use observe::error_log::NOTICE;
 use observe::metrics::Metric;
 use secrets::Secrets;
 use snapshot::{Builder, FollowStatus, InPlugins, Published, Rebuild, Snapshot};
@@ -55,7 +56,9 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     centre::lay_over(&mut settings, centre.file.as_deref());
     let plan = Plan::make(&settings, &started.launch, None)?;
     let parts = Parts::make(&settings, &plan, centre)?;
-    let node_id = key_file::read_or_make(started.launch.data_dir.join(NODE_ID_FILE), "the node's id")?.key.into_string();
+    let node_id = key_file::read_or_make(started.launch.data_dir.join(NODE_ID_FILE), "the node's id")?
+        .key
+        .into_string();
     let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
     let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {
@@ -100,7 +103,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     }
     parts.join_fleet(node_id, control.handle(), stopped);
     ready.ready()?;
-    tracing::warn!(version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
+    tracing::info!(target: NOTICE, version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
     let end = control.block_on(until_told(&mut running, engine, following));
     running.delivery().finish(LAST_LOGS);
     // Admin requests at hand are answered before the store closes.
@@ -318,7 +321,7 @@ async fn until_told(
             Event::Shutdown(how) => break how,
         }
     };
-    tracing::warn!(?how, "ending");
+    tracing::info!(target: NOTICE, ?how, "ending");
     if how == Shutdown::Fast {
         engine.stop();
         return end;
@@ -329,7 +332,10 @@ async fn until_told(
     tokio::select! {
         _ = drained => {}
         // A second signal ends at once: the process goes, and its workers with it.
-        () = ended(&mut signals) => std::process::exit(0),
+        () = ended(&mut signals) => {
+            running.flush_error_log();
+            std::process::exit(0)
+        }
     }
     end
 }

@@ -116,7 +116,7 @@ fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
     }
     let daemon_in = launch.detached.then(|| launch.data_dir.clone());
     let logs_to_stderr = logs_to_stderr(&settings, &launch);
-    let started = Started { launch, read, error_log };
+    let started = Started { launch, read, error_log: error_log.clone() };
     let result = boot::run(settings, started, daemon::Announcement::new(daemon_in, text));
     // Elsewhere the error log is stderr too, where the error is printed at the end.
     if let Err(error) = &result
@@ -124,6 +124,7 @@ fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
     {
         tracing::error!("{error:#}");
     }
+    error_log.flush();
     result
 }
 

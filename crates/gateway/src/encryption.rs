@@ -23,7 +23,8 @@ pub fn sealing(settings: &Settings, data_dir: &Path) -> anyhow::Result<Arc<Seali
         None => {
             let made = key_file::read_or_make(data_dir.join(NAME), "the data encryption key")?;
             if made.new {
-                tracing::warn!(
+                tracing::info!(
+                    target: observe::error_log::NOTICE,
                     "a key to encrypt stored secrets with was made: {}; a backup of the store is of no use without it",
                     made.path.display()
                 );

@@ -14,6 +14,7 @@ use admin::{Control, CurrentAdmin};
 use anyhow::Context as _;
 use delivery::Delivery;
 use engine::{Engine, EngineConfig, Mount, Ports};
+use observe::error_log::NOTICE;
 use observe::{ErrorLog, Metrics};
 use snapshot::{Published, Rebuild};
 use std::sync::Arc;
@@ -79,6 +80,11 @@ impl Running {
         }
     }
 
+    /// Waits until the lines of the error log are written, for a bounded time.
+    pub fn flush_error_log(&self) {
+        self.started.error_log.flush();
+    }
+
     /// Reads the configuration again and puts it in force. The error log tells what came of it: every mistake of a
     /// configuration that is refused, or the changes that wait for a restart.
     ///
@@ -96,7 +102,7 @@ impl Running {
         Box::pin(self.apply(engine, prepared)).await;
         self.reopen_logs();
         if waiting.is_empty() {
-            tracing::warn!("configuration read again and in force");
+            tracing::info!(target: NOTICE, "configuration read again and in force");
         } else {
             let waiting = waiting.join(", ");
             tracing::warn!("configuration read again and in force; these changes need a restart: {waiting}");

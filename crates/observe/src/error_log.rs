@@ -1,27 +1,38 @@
 //! The error log: what `tracing` reports, one line per event in nginx's form.
 //!
 //! `2026/11/02 12:00:00 [error] 4321#0: can't reach the store, error: timed out`
+//!
+//! Clients can cause events, a failed handshake for instance. So lines are written by a thread of their own with a
+//! bounded queue, and each kind of message has a limit of lines per interval.
+
+mod kinds;
+mod writer;
 
 use crate::append::append_to;
 use crate::local_time::LocalTime;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use kinds::{Admitted, Kinds};
 use std::fmt::{self, Write as _};
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
+use writer::Writer as LogWriter;
 
-/// nginx's levels, from the most talkative. Events have four: `notice` shows as much as `info`, and from `error` on all
-/// is the same.
+/// How long [`ErrorLog::flush`] waits: longer than a disk takes for the whole queue.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
+
+/// nginx's levels, from the most talkative. Events have five: from `error` on all is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are nginx's and say it all")]
 pub enum Level {
@@ -35,48 +46,44 @@ pub enum Level {
     Emerg,
 }
 
+/// The target of events that nginx calls notices: those of a normal life, such as "ready" or a reload. Events at INFO
+/// with this target are shown at `notice` too.
+pub const NOTICE: &str = "notice";
+
 /// A handle to an open error log: what a reload changes.
 #[derive(Debug, Clone)]
 pub struct ErrorLog {
-    sink: Arc<Sink>,
-    level: reload::Handle<LevelFilter, Registry>,
-}
-
-/// Where lines go.
-#[derive(Debug)]
-struct Sink {
-    file: Option<LogFile>,
-    stderr: bool,
-}
-
-#[derive(Debug)]
-struct LogFile {
-    path: PathBuf,
-    /// Many write at once: in append mode one call is one line. Locked for one alone while the file is replaced.
-    open: RwLock<File>,
+    /// `None` where lines go to standard error alone.
+    path: Option<PathBuf>,
+    writer: Arc<LogWriter>,
+    level: reload::Handle<Targets, Registry>,
 }
 
 impl ErrorLog {
     /// Opens the file at `path` for appending, its folder made where missing, and makes the subscriber that writes
     /// events of `level` and above there. Lines go to standard error as well where `with_stderr`, and there alone where
-    /// the path is `/dev/stderr`.
+    /// the path is `/dev/stderr`. A thread writes them: whoever logs doesn't wait for a disk or a pipe.
     ///
     /// # Errors
-    /// When the file can't be opened.
+    /// When the file can't be opened, or no thread can be started.
     pub fn open(
         path: &Path,
         level: Level,
         with_stderr: bool,
     ) -> io::Result<(Self, impl Subscriber + Send + Sync + 'static)> {
         let is_stderr = path.as_os_str() == "/dev/stderr";
-        let file = if is_stderr { None } else { Some(LogFile::open(path)?) };
-        let sink = Arc::new(Sink { file, stderr: with_stderr || is_stderr });
+        let path = (!is_stderr).then(|| path.to_owned());
+        let file = path.as_deref().map(append_to).transpose()?;
+        let stderr: Option<Box<dyn Write + Send>> =
+            if with_stderr || is_stderr { Some(Box::new(io::stderr())) } else { None };
+        let kinds = Arc::new(Kinds::default());
+        let writer = Arc::new(LogWriter::start(file, stderr, Arc::clone(&kinds))?);
         let (filter, level) = reload::Layer::new(level.filter());
-        let writer = Arc::clone(&sink);
+        let lines = Arc::clone(&writer);
         let lines = tracing_subscriber::fmt::layer()
-            .event_format(Lines { zone: TimeZone::system() })
-            .with_writer(move || Line(Arc::clone(&writer)));
-        Ok((Self { sink, level }, tracing_subscriber::registry().with(filter).with(lines)))
+            .event_format(Lines { zone: TimeZone::system(), kinds })
+            .with_writer(move || Line(Arc::clone(&lines)));
+        Ok((Self { path, writer, level }, tracing_subscriber::registry().with(filter).with(lines)))
     }
 
     /// Shows events of `level` and above from now on.
@@ -85,21 +92,20 @@ impl ErrorLog {
         let _ = self.level.reload(level.filter());
     }
 
-    /// Opens the file anew: what log rotation asks for.
+    /// Opens the file again: what log rotation asks for.
     ///
     /// # Errors
     /// When it can't be opened; the old file stays in use then.
     pub fn reopen(&self) -> io::Result<()> {
-        let Some(file) = &self.sink.file else { return Ok(()) };
-        let fresh = append_to(&file.path)?;
-        *file.open.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        let Some(path) = &self.path else { return Ok(()) };
+        self.writer.replace(append_to(path)?);
         Ok(())
     }
-}
 
-impl LogFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), open: RwLock::new(append_to(path)?) })
+    /// Waits until the lines logged so far are written, for a bounded time: a stalled pipe doesn't keep the process
+    /// from ending.
+    pub fn flush(&self) {
+        self.writer.flush(FLUSH_WAIT);
     }
 }
 
@@ -116,30 +122,25 @@ impl Level {
         ("emerg", Self::Emerg),
     ];
 
-    fn filter(self) -> LevelFilter {
+    fn filter(self) -> Targets {
+        let all = |level: LevelFilter| Targets::new().with_default(level);
         match self {
-            Self::Debug => LevelFilter::DEBUG,
-            Self::Info | Self::Notice => LevelFilter::INFO,
-            Self::Warn => LevelFilter::WARN,
-            Self::Error | Self::Crit | Self::Alert | Self::Emerg => LevelFilter::ERROR,
+            Self::Debug => all(LevelFilter::DEBUG),
+            Self::Info => all(LevelFilter::INFO),
+            Self::Notice => all(LevelFilter::WARN).with_target(NOTICE, LevelFilter::INFO),
+            Self::Warn => all(LevelFilter::WARN),
+            Self::Error | Self::Crit | Self::Alert | Self::Emerg => all(LevelFilter::ERROR),
         }
     }
 }
 
 /// One event's way into the log.
-struct Line(Arc<Sink>);
+struct Line(Arc<LogWriter>);
 
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let Sink { file, stderr } = &*self.0;
-        let written = match file {
-            Some(file) => (&*file.open.read().unwrap_or_else(PoisonError::into_inner)).write(line)?,
-            None => line.len(),
-        };
-        if *stderr {
-            io::stderr().write_all(line.get(..written).unwrap_or(line))?;
-        }
-        Ok(written)
+        self.0.offer(line);
+        Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -150,6 +151,7 @@ impl Write for Line {
 /// The form of a line.
 struct Lines {
     zone: TimeZone,
+    kinds: Arc<Kinds>,
 }
 
 impl<S, N> FormatEvent<S, N> for Lines
@@ -158,20 +160,30 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let Some(admitted) = self.kinds.admit(event.metadata(), Instant::now()) else { return Ok(()) };
         let time = LocalTime::at(Timestamp::now().as_second(), &self.zone).error_log;
-        let level = match *event.metadata().level() {
-            tracing::Level::ERROR => "error",
-            tracing::Level::WARN => "warn",
-            tracing::Level::INFO => "info",
-            tracing::Level::DEBUG | tracing::Level::TRACE => "debug",
-        };
+        let level = level_name(event.metadata());
         let mut fields = Fields::default();
         event.record(&mut fields);
+        if admitted == Admitted::First {
+            self.kinds.name(event.metadata(), &fields.message);
+        }
         // nginx's second number is the thread; ours have names instead.
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("0");
         let pid = std::process::id();
         writeln!(out, "{time} [{level}] {pid}#{thread}: {}{}", fields.message, fields.rest)
+    }
+}
+
+/// The name of an event's level.
+pub(crate) fn level_name(metadata: &Metadata<'_>) -> &'static str {
+    match *metadata.level() {
+        tracing::Level::ERROR => "error",
+        tracing::Level::WARN => "warn",
+        tracing::Level::INFO if metadata.target() == NOTICE => "notice",
+        tracing::Level::INFO => "info",
+        tracing::Level::DEBUG | tracing::Level::TRACE => "debug",
     }
 }
 
@@ -219,6 +231,7 @@ mod tests {
         let path = folder.path().join("logs/error.log");
         let (log, subscriber) = ErrorLog::open(&path, level, false).expect("opens");
         tracing::subscriber::with_default(subscriber, || events(&log));
+        log.flush();
         std::fs::read_to_string(path).expect("written").lines().map(str::to_owned).collect()
     }
 
@@ -239,11 +252,12 @@ mod tests {
 
     #[test]
     fn levels_go_by_nginx_names() {
-        let shown_of_four = [4, 3, 3, 2, 1, 1, 1, 1];
-        for ((name, level), shown) in Level::NAMES.into_iter().zip(shown_of_four) {
+        let shown_of_five = [5, 4, 3, 2, 1, 1, 1, 1];
+        for ((name, level), shown) in Level::NAMES.into_iter().zip(shown_of_five) {
             let lines = logged(level, |_| {
                 tracing::debug!("d");
                 tracing::info!("i");
+                tracing::info!(target: NOTICE, "n");
                 tracing::warn!("w");
                 tracing::error!("e");
             });
@@ -267,12 +281,25 @@ mod tests {
     fn after_rotation_events_go_to_the_new_file() {
         let lines = logged(Level::Error, |log| {
             tracing::error!("before");
-            let path = &log.sink.file.as_ref().expect("a file").path;
+            log.flush();
+            let path = log.path.as_ref().expect("a file");
             std::fs::rename(path, path.with_extension("1")).expect("renamed");
             log.reopen().expect("opens");
             tracing::error!("after");
         });
         assert_eq!(lines.len(), 1);
         assert!(lines[0].ends_with("after"));
+    }
+
+    #[test]
+    fn a_kind_of_message_that_comes_too_often_is_counted_instead() {
+        let lines = logged(Level::Warn, |_| {
+            for n in 0..1000 {
+                tracing::error!(n, "handshake failed");
+            }
+            tracing::error!("something else");
+        });
+        assert_eq!(lines.len(), kinds::LINES_MAX + 1, "{:?}", lines.last());
+        assert!(lines.last().expect("a line").ends_with(": something else"));
     }
 }

@@ -124,7 +124,7 @@ impl Default for Logs {
         Self {
             error_log: "logs/error.log".into(),
             error_log_named: false,
-            level: Level::Warn,
+            level: Level::Notice,
             access: Some(AccessLog::default()),
             streams: None,
         }

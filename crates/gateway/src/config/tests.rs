@@ -72,7 +72,7 @@ fn the_example_of_the_guide_is_read_without_a_finding() {
     assert_eq!(settings.proxy.router, RouterKind::HostUri);
     assert_eq!(settings.process.workers, Some(4));
     assert_eq!(settings.process.shutdown_timeout, Duration::from_secs(240));
-    assert_eq!(settings.logs.level, Level::Warn);
+    assert_eq!(settings.logs.level, Level::Notice);
     assert_eq!(settings.http.client_max_body_size, 100 << 20);
     assert_eq!(settings.http.keepalive_requests, 1_000);
     assert_eq!(settings.logs.access.expect("the example has an access log").escape, Escape::Json);

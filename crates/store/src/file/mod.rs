@@ -139,7 +139,9 @@ impl File {
             tokio::time::sleep(LOOK_INTERVAL).await;
             match self.reload().await {
                 Ok(false) => {}
-                Ok(true) => tracing::warn!(path = %self.path.display(), "the configuration was read again"),
+                Ok(true) => {
+                    tracing::info!(target: "notice", path = %self.path.display(), "the configuration was read again");
+                }
                 Err(error) => tracing::error!("{error}; what was in force stays"),
             }
         }
