@@ -1,9 +1,7 @@
 //! The subcommands.
 
 use std::fmt::Display;
-use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +19,7 @@ use crate::launch::{self, Launch, Mode};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
 use crate::serve::args::ServeArgs;
-use crate::{admin_key, boot, daemon, declarative, explain, import, limits, lint, quickstart};
+use crate::{admin_key, boot, daemon, data_dir, declarative, explain, import, limits, lint, quickstart};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -84,12 +82,7 @@ fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
     if launch.detached {
         daemon::detach()?;
     }
-    // The store below holds secrets: nothing for other users of the machine.
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(&launch.data_dir)
-        .with_context(|| format!("the data directory {} can't be made", launch.data_dir.display()))?;
+    data_dir::prepare(&launch.data_dir)?;
     let pid_file = PidFile::claim(&launch.data_dir).map_err(|error| {
         anyhow!("{error} ({}); stop it, or choose another --data-dir", launch.data_dir.display())
     })?;

@@ -13,6 +13,7 @@ pub mod command;
 pub mod config;
 pub mod cores;
 pub mod daemon;
+mod data_dir;
 pub mod declarative;
 pub mod encryption;
 pub mod explain;

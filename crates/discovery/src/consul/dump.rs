@@ -3,7 +3,10 @@
 use super::catalog::{self, Catalog};
 use crate::config::Dump;
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the file has, unless it is too old.
@@ -29,10 +32,17 @@ pub(super) fn read(dump: &Dump) -> Option<Catalog> {
 pub(super) fn write(dump: &Dump, services: &Catalog) {
     let text = json!({ "services": catalog::shown(services), "last_update": now_s(), "expire": dump.expire });
     let new = dump.path.with_extension("new");
-    let written = fs::write(&new, text.to_string()).and_then(|()| fs::rename(&new, &dump.path));
+    let written =
+        write_private(&new, text.to_string().as_bytes()).and_then(|()| fs::rename(&new, &dump.path));
     if let Err(error) = written {
         tracing::error!(file = %dump.path.display(), %error, "the dump file can't be written");
     }
+}
+
+/// Writes a file that other users of the machine can't read.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(path)?;
+    file.write_all(bytes)
 }
 
 fn now_s() -> u64 {
