@@ -7,6 +7,7 @@ pub mod error;
 pub mod id;
 pub mod json_path;
 pub mod kind;
+pub mod pattern;
 pub mod plugins;
 pub mod resource;
 pub mod schema;

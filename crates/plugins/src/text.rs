@@ -1,7 +1,8 @@
 //! Texts as nginx and APISIX encode and substitute them.
 
 use model::ConfigError;
-use pcre2::bytes::{Captures, Regex, RegexBuilder};
+use model::pattern::{self, PatternOptions};
+use pcre2::bytes::{Captures, Regex};
 pub(crate) use plugin::{encode_controls, encode_path};
 use std::borrow::Cow;
 
@@ -24,11 +25,7 @@ enum Piece {
 /// # Errors
 /// When it is none; the path is `path`.
 pub(crate) fn regex(pattern: &str, caseless: bool, path: &str) -> Result<Regex, ConfigError> {
-    let limited = format!("(*LIMIT_MATCH={MATCH_STEPS_MAX}){pattern}");
-    RegexBuilder::new()
-        .caseless(caseless)
-        .jit_if_available(true)
-        .build(&limited)
+    pattern::compile(pattern, PatternOptions { caseless, jit: true, steps_max: MATCH_STEPS_MAX })
         .map_err(|error| ConfigError::new(path, format!("pcre_compile() failed: {error} in \"{pattern}\"")))
 }
 

@@ -3,8 +3,9 @@
 use crate::networks::{Networks, parse_ip, parse_network};
 use crate::number::to_number;
 use model::ConfigError;
+use model::pattern::{self, PatternOptions};
 use model::var::{Var, VarSource};
-use pcre2::bytes::{Regex, RegexBuilder};
+use pcre2::bytes::Regex;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -85,8 +86,8 @@ impl Operator {
             Self::GreaterOrEqual => compare(f64::ge, right),
             Self::Less => compare(f64::lt, right),
             Self::LessOrEqual => compare(f64::le, right),
-            Self::Matches => pattern(right, false)?,
-            Self::MatchesCaseless => pattern(right, true)?,
+            Self::Matches => regex(right, false)?,
+            Self::MatchesCaseless => regex(right, true)?,
             Self::In => one_of(right),
             Self::Has => Test::Contains(right.clone()),
             Self::IpMatch => within(right)?,
@@ -180,37 +181,18 @@ fn compare(relation: fn(&f64, &f64) -> bool, right: &Value) -> Test {
     number.map_or(Test::Never, |number| Test::Compare(relation, number))
 }
 
-fn pattern(right: &Value, caseless: bool) -> Result<Test, Vec<ConfigError>> {
+fn regex(right: &Value, caseless: bool) -> Result<Test, Vec<ConfigError>> {
     let text = match right {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         _ => return Err(vec![ConfigError::new("", "invalid regular expression: a string is expected")]),
     };
-    if sets_match_limit(&text) {
-        let message = "invalid regular expression: (*LIMIT_MATCH=) is the gateway's to set";
-        return Err(vec![ConfigError::new("", message)]);
-    }
-    let mut builder = RegexBuilder::new();
-    builder.caseless(caseless).jit_if_available(true);
-    builder.build(&format!("(*LIMIT_MATCH={MATCH_LIMIT}){text}")).map(Test::Pattern).map_err(|error| {
-        // Compiled once more for an offset that counts from where the user's own text begins.
-        let message = builder.build(&text).err().unwrap_or(error).to_string();
+    let options = PatternOptions { caseless, jit: true, steps_max: MATCH_LIMIT };
+    pattern::compile(&text, options).map(Test::Pattern).map_err(|error| {
+        let message = error.to_string();
         let message = message.strip_prefix("PCRE2: ").unwrap_or(&message);
         vec![ConfigError::new("", format!("invalid regular expression: {message}"))]
     })
-}
-
-/// Whether the settings that `pattern` begins with, such as `(*UTF)`, state a match limit. It would take the place of
-/// ours, because PCRE2 keeps the last one stated (its manual says the lowest); anywhere else it is no setting.
-fn sets_match_limit(pattern: &str) -> bool {
-    let mut rest = pattern;
-    while let Some((setting, after)) = rest.strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
-        if setting.starts_with("LIMIT_MATCH") {
-            return true;
-        }
-        rest = after;
-    }
-    false
 }
 
 fn one_of(right: &Value) -> Test {

@@ -3,8 +3,9 @@
 use crate::identity::{IdentityError, certificates};
 use crate::provider;
 use model::ConfigError;
+use model::pattern::{self, PatternError, PatternOptions};
 use model::resource::ClientVerification;
-use pcre2::bytes::{Regex, RegexBuilder};
+use pcre2::bytes::Regex;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
@@ -117,9 +118,8 @@ impl ClientAuth {
     }
 }
 
-fn compile_pattern(pattern: &str) -> Result<Regex, pcre2::Error> {
-    let bounded = format!("(*LIMIT_MATCH={MATCH_LIMIT}){pattern}");
-    RegexBuilder::new().jit_if_available(true).build(&bounded)
+fn compile_pattern(text: &str) -> Result<Regex, PatternError> {
+    pattern::compile(text, PatternOptions { caseless: false, jit: true, steps_max: MATCH_LIMIT })
 }
 
 fn anchors(pem: &str) -> Result<Vec<TrustAnchor<'static>>, IdentityError> {

@@ -103,7 +103,13 @@ impl Validator {
         }
         let mut value = value.clone();
         let mut walk = Walk::default();
-        let first = self.root.check(&mut value, &mut walk).err();
+        let mut first = self.root.check(&mut value, &mut walk).err();
+        // A pattern below `not` would let pass what it could not decide.
+        if walk.budget.exhausted() && first.is_none() {
+            let message = "a pattern needs too many steps on it";
+            walk.errors.push(ConfigError::new("", message));
+            first = Some(message.to_owned());
+        }
         (Report { errors: walk.errors, first }, Some(value))
     }
 }

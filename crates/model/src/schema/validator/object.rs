@@ -113,7 +113,10 @@ impl Fields {
         let mut first = First::default();
         for (name, value) in fields {
             let mut matched = false;
-            for (pattern, node) in self.patterns.iter().filter(|(pattern, _)| pattern.matches(name)) {
+            for (pattern, node) in &self.patterns {
+                if !pattern.matches(name, &mut walk.budget) {
+                    continue;
+                }
                 matched = true;
                 let verdict = walk.at(name, |walk| node.check(value, walk)).map_err(|line| {
                     format!("failed to validate {name} (matching \"{}\"): {line}", pattern.text())

@@ -1,33 +1,74 @@
 //! The rules on strings and numbers.
 
 use super::walk::{First, Verdict, Walk};
+use crate::pattern::{self, PatternError, PatternOptions};
 use crate::schema::lua;
+use pcre2::bytes::Regex;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
 
 /// Steps a pattern may take on one string, as PCRE2 counts them (its own default is 10,000,000): a pattern that needs
-/// more on a configuration value is one that runs away.
-const MATCH_LIMIT: u32 = 1_000_000;
+/// more on a configuration value is one that runs away. 1,000,000 steps take some 10 ms...
+const STEPS_MAX: u32 = 1_000_000;
+
+/// ...so that this many tests of one check may take as many: 160 ms.
+const LONG_TESTS_MAX: u32 = 16;
+
+/// Steps of the tests after these. A body of a request may hold 10,000 strings, which take 1 s at the worst.
+const BRIEF_STEPS_MAX: u32 = 10_000;
+
+/// What the tests of one check have used.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    tests: u32,
+    exhausted: bool,
+}
+
+impl Budget {
+    /// Whether a pattern ran into its limit: what was checked is not known to be valid then.
+    pub(super) fn exhausted(&self) -> bool {
+        self.exhausted
+    }
+}
 
 /// A regular expression in PCRE's language, as APISIX's schemas use it: on bytes, so `\d` and `\s` are ASCII.
 #[derive(Debug)]
-pub(super) struct Pattern(pcre2::bytes::Regex, String);
+pub(super) struct Pattern {
+    long: Regex,
+    /// The same with fewer steps, compiled when it is first needed.
+    brief: OnceLock<Option<Regex>>,
+    text: String,
+}
 
 impl Pattern {
-    pub(super) fn compile(text: &str) -> Result<Self, pcre2::Error> {
-        // No JIT: a pattern runs once per configuration change, which does not earn back its compilation.
-        let limited = format!("(*LIMIT_MATCH={MATCH_LIMIT}){text}");
-        pcre2::bytes::RegexBuilder::new().build(&limited).map(|regex| Self(regex, text.to_owned()))
+    pub(super) fn compile(text: &str) -> Result<Self, PatternError> {
+        Ok(Self { long: with_steps(text, STEPS_MAX)?, brief: OnceLock::new(), text: text.to_owned() })
     }
 
-    /// Whether it matches anywhere in `text`. A pattern that ran into the limit does not, as in nginx.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        self.0.is_match(text.as_bytes()).unwrap_or(false)
+    /// Whether it matches anywhere in `text`. A pattern that runs into the limit exhausts the budget; it does not
+    /// match, and no further one does.
+    pub(super) fn matches(&self, text: &str, budget: &mut Budget) -> bool {
+        if budget.exhausted {
+            return false;
+        }
+        budget.tests = budget.tests.saturating_add(1);
+        let brief = || self.brief.get_or_init(|| with_steps(&self.text, BRIEF_STEPS_MAX).ok()).as_ref();
+        let regex = if budget.tests > LONG_TESTS_MAX { brief().unwrap_or(&self.long) } else { &self.long };
+        regex.is_match(text.as_bytes()).unwrap_or_else(|_| {
+            budget.exhausted = true;
+            false
+        })
     }
 
     /// The pattern as written.
     pub(super) fn text(&self) -> &str {
-        &self.1
+        &self.text
     }
+}
+
+/// No JIT: a pattern of a schema runs once per configuration change, which does not earn back its compilation.
+fn with_steps(text: &str, steps_max: u32) -> Result<Regex, PatternError> {
+    pattern::compile(text, PatternOptions { caseless: false, jit: false, steps_max })
 }
 
 /// `minLength`, `maxLength` (in characters) and `pattern`.
@@ -50,7 +91,9 @@ impl TextRules {
             let message = format!("string too long, expected at most {max}, got {length}");
             first.note(walk.fault(message), walk)?;
         }
-        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+        if let Some(pattern) = &self.pattern
+            && !pattern.matches(text, &mut walk.budget)
+        {
             let (pattern, text) = (lua::quoted(pattern.text()), lua::quoted(text));
             first.note(walk.fault(format!("failed to match pattern {pattern} with {text}")), walk)?;
         }
@@ -110,7 +153,7 @@ pub(super) enum Format {
 
 impl Format {
     /// The format called `name`; `None` for an annotation.
-    pub(super) fn from_name(name: &str) -> Result<Option<Self>, pcre2::Error> {
+    pub(super) fn from_name(name: &str) -> Result<Option<Self>, PatternError> {
         let (name, pattern) = match name {
             "ipv4" => return Ok(Some(Self::Ipv4)),
             "ipv6" => return Ok(Some(Self::Ipv6)),
@@ -132,7 +175,7 @@ impl Format {
         let (name, valid) = match self {
             Self::Ipv4 => ("ipv4", text.parse::<Ipv4Addr>().is_ok()),
             Self::Ipv6 => ("ipv6", text.parse::<Ipv6Addr>().is_ok()),
-            Self::Pattern(name, pattern) => (*name, pattern.matches(text)),
+            Self::Pattern(name, pattern) => (*name, pattern.matches(text, &mut walk.budget)),
         };
         if valid { Ok(()) } else { walk.fault(format!("expect valid {name} format but got: {text}")) }
     }

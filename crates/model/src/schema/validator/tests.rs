@@ -293,6 +293,20 @@ fn deep_values_and_runaway_patterns_end() {
     assert_eq!(same, deeper);
     let runaway = check(json!({"pattern": "^(a+)+$"}), json!(format!("{}b", "a".repeat(100))));
     assert!(runaway.first.unwrap().starts_with("failed to match pattern"));
+    let hidden = check(json!({"not": {"pattern": "^(a+)+$"}}), json!(format!("{}b", "a".repeat(100))));
+    assert!(!hidden.is_ok(), "what a pattern can't decide is not valid");
     let wrong = check(json!({"items": false}), json!(vec![1; MISTAKES * 2]));
     assert_eq!(wrong.errors.len(), MISTAKES);
+}
+
+/// Each string alone stays below the limit of steps; together they would take minutes.
+#[test]
+fn the_steps_of_all_patterns_of_a_check_are_bounded() {
+    let slow = format!("{}b", "a".repeat(17));
+    let schema = json!({ "items": { "pattern": "^(a+)+b$|^(a+)+$" } });
+    let fits = check(schema.clone(), json!([format!("{}b", "a".repeat(3))]));
+    assert!(fits.is_ok());
+    let schema = json!({ "items": { "pattern": "^(a+)+$" } });
+    let report = check(schema, json!(vec![slow; 10_000]));
+    assert!(report.first.is_some());
 }

@@ -3,6 +3,7 @@
 use super::MISTAKES;
 use super::node::{Node, Rules};
 use super::object::Others;
+use super::scalar::Budget;
 use super::walk::push_token;
 use serde_json::Value;
 
@@ -68,9 +69,9 @@ fn nodes_for<'a>(rules: &[&'a Rules], name: &str) -> Vec<&'a Node> {
     let mut nodes = Vec::new();
     for fields in rules.iter().filter_map(|rules| rules.fields.as_ref()) {
         nodes.extend(fields.property(name).map(|property| &property.node));
-        nodes.extend(
-            fields.patterns.iter().filter(|(pattern, _)| pattern.matches(name)).map(|(_, node)| node),
-        );
+        let mut budget = Budget::default();
+        let matching = fields.patterns.iter().filter(|(pattern, _)| pattern.matches(name, &mut budget));
+        nodes.extend(matching.map(|(_, node)| node));
         if let Others::Schema(node) = &fields.others {
             nodes.push(node);
         }

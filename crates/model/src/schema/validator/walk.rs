@@ -1,6 +1,7 @@
 //! What travels along with a check: where it stands, and what it found.
 
 use super::MISTAKES;
+use super::scalar::Budget;
 use crate::ConfigError;
 
 /// `Err` carries the line APISIX would answer, as seen from the value just checked; each level outwards puts its own
@@ -17,6 +18,8 @@ pub(super) struct Walk {
     /// Inside a branch that may fail without the value being wrong: nothing is recorded and the first mistake ends
     /// the branch, as it does in APISIX.
     trying: bool,
+    /// What patterns have used.
+    pub(super) budget: Budget,
 }
 
 impl Walk {
