@@ -81,7 +81,7 @@ pub fn read_or_refuse(path: &Path) -> anyhow::Result<Declared> {
 #[doc(hidden)]
 #[must_use]
 pub fn keys_of(text: &str) -> (Vec<String>, Vec<Problem>) {
-    let (items, problems) = read::read(text, &|_| None);
+    let read::Document { items, problems, .. } = read::read(text, Format::Yaml, &|_| None);
     (items.into_iter().map(|(resource, _)| resource.key).collect(), problems)
 }
 

@@ -15,7 +15,7 @@ pub fn standalone(bytes: &[u8]) {
     let ended = format!("{text}\n#END\n");
     for (text, format) in [(text, Format::Json), (text, Format::Yaml), (&*ended, Format::Yaml)] {
         // A variable's value may have lines of its own; this one has none.
-        let lines = text.split(LINE_ENDS).count();
+        let lines = u32::try_from(text.split(LINE_ENDS).count()).unwrap_or(u32::MAX);
         match Document::read(text, format, &lookup) {
             Ok(document) => check(&document, lines),
             Err(mistake) => {
@@ -29,7 +29,7 @@ pub fn standalone(bytes: &[u8]) {
     }
 }
 
-fn check(document: &Document, lines: usize) {
+fn check(document: &Document, lines: u32) {
     assert!(document.places.values().all(|at| at.column > 0 && (1..=lines).contains(&at.line)));
     assert!(document.places.keys().all(|key| document.entries.contains_key(key)));
     let mut root = Map::new();
