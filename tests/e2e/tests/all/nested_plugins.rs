@@ -5,7 +5,7 @@ use serde_json::json;
 
 fn get(gateway: &Gateway, path: &str, fields: &str) -> Message {
     let mut client = gateway.connect();
-    client.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     client.response()
 }
 
