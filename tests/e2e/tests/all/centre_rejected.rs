@@ -22,7 +22,7 @@ fn route(uri: &str, upstream: &Upstream) -> Value {
 }
 
 fn readiness(gateway: &Gateway) -> Value {
-    let answer = Peer::connect(gateway.status_port).get("/status/ready");
+    let answer = Peer::connect(gateway.status_port).get_from("localhost", "/status/ready");
     assert_eq!(answer.status(), 200);
     answer.json()
 }
@@ -45,7 +45,7 @@ fn until_status(gateway: &Gateway, path: &str, status: u16) {
 
 fn problems(control: u16) -> Value {
     let mut peer = Peer::connect(control);
-    peer.send("GET /v1/problems HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    peer.send("GET /v1/problems HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     peer.try_response("GET").unwrap().json()
 }
 
