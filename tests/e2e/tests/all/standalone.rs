@@ -181,7 +181,7 @@ fn a_document_of_six_thousand_routes_is_put_with_the_revisions_of_its_items() {
     let routes: Vec<Value> = (0..6000)
         .map(|n| {
             json!({
-                "id": format!("r{n}"), "uri": format!("/r{n}"), "modifiedIndex": n, "desc": "x".repeat(300),
+                "id": format!("r{n}"), "uri": format!("/r{n}"), "modifiedIndex": n, "desc": "x".repeat(256),
                 "upstream": { "type": "roundrobin", "nodes": { upstream.address(): 1 } },
             })
         })
