@@ -69,9 +69,101 @@ impl Panics {
     }
 }
 
+/// A panic in the loop of a worker, for tests.
+#[cfg(test)]
+pub(crate) mod fault {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether the next tick of any worker panics.
+    pub(crate) static ARMED: AtomicBool = AtomicBool::new(false);
+
+    pub(crate) fn strike() {
+        assert!(!ARMED.swap(false, Ordering::AcqRel), "injected fault");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{ClientLimits, EngineConfig, Listen, Serves, Streams};
+    use crate::{Bound, Context, RealIp};
+    use observe::Metrics;
+    use snapshot::{Keepalive, Published, Snapshot};
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn config() -> EngineConfig {
+        EngineConfig {
+            listen: vec![Listen {
+                address: ([127, 0, 0, 1], 0).into(),
+                optional: false,
+                tls: false,
+                proxy_protocol: false,
+                serves: Serves::Http,
+            }],
+            workers: 1,
+            worker_connections: 100,
+            name_servers: Vec::new(),
+            client: ClientLimits {
+                keepalive_timeout: LIMIT,
+                keepalive_requests: 1000,
+                handshake_timeout: LIMIT,
+                header_timeout: LIMIT,
+                body_timeout: LIMIT,
+                send_timeout: LIMIT,
+                max_body_bytes: 0,
+            },
+            keepalive: Keepalive { size: 1, idle_timeout: None, requests: 1 },
+            server: "test".to_owned(),
+            show_upstream_status: false,
+            trusted_addresses: Vec::new(),
+            real_ip: RealIp::default(),
+            paths: plugin::PathRules::default(),
+            body_vars: plugin::BodyLimits::default(),
+            http2: false,
+            tls: None,
+            upstream_tls: Arc::new(tls::Upstreams::new(tls::Trust::default()).expect("nothing to read")),
+            gateway: plugin::Gateway::default(),
+            mount: None,
+            access_log: None,
+            streams: Streams::default(),
+        }
+    }
+
+    /// The status line of the answer to a request on `stream`.
+    fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")?;
+        let mut answer = [0; 22];
+        stream.read_exact(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    #[test]
+    fn a_worker_that_panics_is_replaced_on_the_same_port() {
+        let bound = Bound::new(config()).expect("a free port");
+        let address: SocketAddr = bound.addresses()[0];
+        let published = Arc::new(Published::new(Arc::new(Snapshot::default())));
+        let engine = bound.start(&Context { published, metrics: Arc::new(Metrics::default()) });
+        let engine = engine.expect("threads");
+        for _ in 0..2 {
+            let mut idle = TcpStream::connect(address).expect("listened on");
+            assert_eq!(ask(&mut idle).expect("answered"), "HTTP/1.1 404 Not Found");
+            fault::ARMED.store(true, Ordering::Release);
+            // Closed with its worker; the rest of the answer may come first.
+            let _ = idle.read_to_end(&mut Vec::new());
+            assert!(!fault::ARMED.load(Ordering::Acquire));
+            // The sockets of the worker before may still be closing.
+            let again = || TcpStream::connect(address).and_then(|mut stream| ask(&mut stream));
+            let answer = std::iter::repeat_with(again).find_map(Result::ok);
+            assert_eq!(answer.as_deref(), Some("HTTP/1.1 404 Not Found"));
+        }
+        engine.stop();
+        assert!(TcpStream::connect(address).is_err());
+    }
 
     #[test]
     fn a_panic_is_known_by_its_words() {

@@ -172,6 +172,8 @@ impl Worker {
     }
 
     fn tick(&self) {
+        #[cfg(test)]
+        crate::supervise::fault::strike();
         self.clock.tick();
         self.timers.sweep();
         self.upstreams.sweep(self.clock.now_ms());
