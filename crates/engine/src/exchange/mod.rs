@@ -8,8 +8,10 @@ mod files;
 mod finish;
 mod mount;
 mod origin;
+mod outcome;
 mod partial;
 mod phases;
+mod refuse;
 mod relay;
 mod replay;
 mod request_head;
@@ -21,8 +23,8 @@ mod streamed;
 mod transmit;
 mod upload;
 
+pub(crate) use refuse::refuse;
 pub(crate) use request_head::forwarded_lines;
-pub(crate) use respond::refuse;
 
 use crate::buffers::Scratch;
 use crate::connection::Link;

@@ -1,7 +1,8 @@
 //! The exchange with an upstream: which node, the request to it, its response to the client.
 
 use super::body::{COPY_MAX, RequestBody};
-use super::download::{self, RelayOutcome, UpstreamReuse};
+use super::download;
+use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::respond::{self, Message};
 use super::{After, replay, request_head, upload};
 use crate::connection::Link;

@@ -3,7 +3,8 @@
 
 use super::After;
 use super::body::RequestBody;
-use super::download::{Ends, RelayOutcome, UpstreamReuse};
+use super::download::Ends;
+use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::partial::Asked;
 use super::relay::Job;
 use super::respond::{self, Framing, Message, Rest};

@@ -2,20 +2,18 @@
 
 use super::body::RequestBody;
 use super::request_head::is_nominated;
-use super::{After, begin, finish, phases};
-use crate::buffers::Scratch;
+use super::{After, phases};
 use crate::config::EngineConfig;
 use crate::connection::{LINGERING_TIME, Link};
 use crate::error::{ErrorKind, ProxyError};
 use crate::io;
 use crate::worker::Worker;
 use plugin::{
-    Chain, Exchange, Remembered, Reply, Request, ResponseSource, UpstreamResponse, has_no_body, write_field,
+    Chain, Exchange, Remembered, Reply, ResponseSource, UpstreamResponse, has_no_body, write_field,
 };
 use snapshot::{Route, Snapshot};
-use std::borrow::Cow;
 use wire::http1::{Lines, push_decimal};
-use wire::{BodyLength, Known, RequestHead, RequestView, ResponseHead};
+use wire::{BodyLength, Known, ResponseHead};
 
 /// Unread bytes of a request's body that are worth reading to keep the connection.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -29,9 +27,6 @@ pub(super) enum Rest {
     /// More than that, or a body that the client may not send at all.
     Much,
 }
-
-/// What the access log shows of a request line that was refused: four times as much once it is escaped.
-const LOGGED_MAX: usize = 1024;
 
 /// What a response is made from and in.
 pub(super) struct Message<'m> {
@@ -393,39 +388,6 @@ fn log_failure(exchange: &Exchange<'_>, error: &ProxyError) {
     }
 }
 
-/// Answers a head that can't be understood, and closes.
-pub(crate) async fn refuse(
-    link: &mut Link<'_>,
-    scratch: &mut Scratch,
-    status: u16,
-    why: &'static str,
-) -> After {
-    tracing::info!(client = %link.client.addr, status, "{why}");
-    let worker = link.worker;
-    let snapshot = worker.snapshot();
-    // Nothing of the head can be relied upon. The log shows its first line as it came, as nginx's does.
-    let head = RequestHead::default();
-    let Scratch { input, response, out, filled, .. } = scratch;
-    let view = RequestView { head: &head, bytes: first_line(&input[..*filled]) };
-    let request = Request::new(view, Cow::Borrowed(b""), Cow::Borrowed(b""));
-    let mut exchange = begin(link, &snapshot, request, plugin::HeaderEdits::default());
-    exchange.timing.request_bytes = *filled as u64;
-    exchange.source = ResponseSource::Nginx;
-    let mut message = Message::new(&snapshot, response, out);
-    let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);
-    reply(link, &mut message, &mut body, None, &mut exchange, &Reply::status(status)).await;
-    finish::record(worker, &snapshot, None, &body, &mut exchange);
-    After::Linger
-}
-
-/// The first line of a head that was refused, or what came of it: at most [`LOGGED_MAX`] bytes, any among them but line
-/// ends.
-fn first_line(bytes: &[u8]) -> &[u8] {
-    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
-    let line = &bytes[start..bytes.len().min(start + LOGGED_MAX)];
-    &line[..memchr::memchr2(b'\r', b'\n', line).unwrap_or(line.len())]
-}
-
 /// A short page that says the status, in nginx's form, which clients' tests look for.
 fn error_page(status: u16) -> Vec<u8> {
     let title = format!("{status} {}", reason(status));
@@ -479,26 +441,5 @@ fn reason(status: u16) -> &'static str {
         504 => "Gateway Time-out",
         505 => "HTTP Version Not Supported",
         _ => "Unknown",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_of_a_refused_head_is_what_came_of_it() {
-        let long = vec![b'a'; 5000];
-        for (bytes, expected) in [
-            (&b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"[..], &b"GET /a b HTTP/1.1"[..]),
-            (b"\r\n\r\nGET / HTTP/3.1\n", b"GET / HTTP/3.1"),
-            (b"\x16\x03\x01\0\rx\n", b"\x16\x03\x01\0"),
-            (b"GET /incompl", b"GET /incompl"),
-            (b"\r\n", b""),
-            (b"", b""),
-            (&long, &long[..LOGGED_MAX]),
-        ] {
-            assert_eq!(first_line(bytes), expected, "{}", bytes.escape_ascii());
-        }
     }
 }

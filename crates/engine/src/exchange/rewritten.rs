@@ -1,7 +1,8 @@
 //! A response whose body passes filters of plugins on its way, or is recorded by one. The length of a filtered one is known
 //! only when it ends: where that is before anything of it was sent, the head says it, and otherwise the body goes in chunks.
 
-use super::download::{self, BodyFlow, Ends, RelayOutcome, UpstreamReuse};
+use super::download::{self, BodyFlow, Ends};
+use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::relay::Job;
 use super::respond::{self, Framing};
 use crate::error::{ErrorKind, ProxyError, Side};

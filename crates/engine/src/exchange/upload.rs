@@ -1,7 +1,8 @@
 //! A request's body on its way to the upstream, while the response may come already.
 
 use super::body::RequestBody;
-use super::download::{self, RelayOutcome};
+use super::download;
+use super::outcome::RelayOutcome;
 use super::relay::{CONTINUE, Job};
 use super::rewritten;
 use crate::clock::{Now, after_ms};
