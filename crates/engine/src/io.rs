@@ -1,7 +1,7 @@
 //! Reading and writing with timeouts.
 //!
 //! Every operation takes a [`TimeLimit`] and asks it only while it is pending. A write's timeout is the time between two
-//! successful writes, as nginx's `send_timeout` is: whoever takes a little again and again is slow, not gone.
+//! successful writes, as nginx's `send_timeout` is: a peer that keeps taking a little is slow, not gone.
 
 use crate::buffers::Buffers;
 use crate::sys::unacknowledged;

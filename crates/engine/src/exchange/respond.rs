@@ -18,7 +18,7 @@ use wire::{BodyLength, Known, ResponseHead};
 /// Unread bytes of a request's body that are worth reading to keep the connection.
 const DISCARD_MAX: u64 = 256 * 1024;
 
-/// What is left of a request's body that the answer doesn't need.
+/// How much of a request's body is still unread when the gateway answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     Nothing,
@@ -245,7 +245,8 @@ fn filtered(filters: plugin::BodyFilters, content: &[u8], exchange: &mut Exchang
     })
 }
 
-/// What is left of the request's body. The answer doesn't wait for it: it is read afterwards, as nginx does.
+/// Returns how much of the request's body is still unread. The response goes out first; the rest is read afterwards,
+/// as nginx does.
 pub(super) fn rest(body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> Rest {
     if body.is_done() {
         return Rest::Nothing;
@@ -276,7 +277,7 @@ pub(super) fn after_reply(body: &RequestBody<'_>, keep_alive: bool, rest: Rest) 
     }
 }
 
-/// Reads what is left of a body and throws it away, so that the connection can carry another request.
+/// Discards the rest of a request's body, so that the connection can carry another request.
 pub(super) async fn drain(link: &mut Link<'_>, body: &mut RequestBody<'_>) -> After {
     let limit = link.timer.by(link.worker.clock.deadline_ms(LINGERING_TIME));
     match body.discard(link.stream, DISCARD_MAX, limit).await {

@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use crate::transport::WriteSide;
 use bytes::Bytes;
-use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse};
+use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse, write_field};
 use snapshot::Route;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -63,18 +63,15 @@ pub(super) async fn answer(
     }
 }
 
-/// The head of `answer` as a server would have sent it. What names would break out of their lines is left out.
+/// Returns the head of `answer` as a server would have sent it, without the fields of the connection.
 fn head(answer: &Answer) -> Vec<u8> {
     let mut head = b"HTTP/1.1 ".to_vec();
     push_decimal(&mut head, u64::from(answer.status));
     head.extend_from_slice(b" \r\n");
     for (name, value) in &answer.fields.0 {
         let known = Known::classify(name.as_bytes());
-        let clean = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
-        if clean && !known.is_hop_by_hop() && known != Known::TransferEncoding {
-            for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
-                head.extend_from_slice(piece);
-            }
+        if !known.is_hop_by_hop() && known != Known::TransferEncoding {
+            write_field(&mut head, name, value);
         }
     }
     head.extend_from_slice(b"\r\n");

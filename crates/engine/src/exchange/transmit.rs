@@ -14,7 +14,7 @@ use stdx::Segment;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// What is sent at once, and by one `sendfile`: more would let one client hold the worker for long.
+/// The largest piece sent by one call, `sendfile` among them. A larger one would let a client hold the worker for long.
 const PIECE_MAX: usize = 512 * 1024;
 
 /// The way to the client.
@@ -46,7 +46,7 @@ impl<'w> Way<'w, '_> {
         Ok(sent)
     }
 
-    /// The time that the client has to take some of what is sent next.
+    /// Returns the limit of the next write: `send_timeout`, counted from the last byte that the client took.
     pub(super) fn limit(&self) -> TimeLimit<'w> {
         self.timer.within(self.config.client.send_timeout)
     }

@@ -82,7 +82,7 @@ pub(super) async fn run(
     }
 }
 
-/// What is sent: the head with the body that is there, or a stream of which the first byte was not asked for yet.
+/// The serialised request: the head, followed by the body, or by the stream that the body is read from.
 struct Request {
     method: Method,
     bytes: Vec<u8>,

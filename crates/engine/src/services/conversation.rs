@@ -1,6 +1,6 @@
 //! One request of a plugin and its response, on one connection.
 //!
-//! Polled by hand, because both directions share the connection and are driven by whoever reads the response: a request
+//! Polled by hand, because both directions share the connection and the reader of the response drives both: a request
 //! body that is streamed goes on being sent while the response's body is read.
 
 use super::Operation;
