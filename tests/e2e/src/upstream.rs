@@ -22,7 +22,11 @@ pub struct Seen(Arc<Mutex<Vec<Message>>>);
 impl Upstream {
     /// Hands each connection to `serve`, on a thread of its own, with its number from 0.
     pub fn serve(serve: impl Fn(Peer, usize) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        Self::serve_on(0, serve)
+    }
+
+    fn serve_on(port: u16, serve: impl Fn(Peer, usize) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (connections, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (counted, told) = (Arc::clone(&connections), Arc::clone(&ends));
@@ -42,7 +46,12 @@ impl Upstream {
 
     /// Answers each request of each connection with what `answer` makes of it.
     pub fn answering(answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::serve(move |mut peer, _| {
+        Self::answering_on(0, answer)
+    }
+
+    /// As [`Self::answering`], on this port: for answers that name it.
+    pub fn answering_on(port: u16, answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::serve_on(port, move |mut peer, _| {
             while let Ok(request) = peer.request() {
                 if peer.try_send(&answer(&request)).is_err() {
                     return;
