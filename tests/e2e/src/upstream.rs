@@ -111,6 +111,11 @@ impl Seen {
         self.0.lock().unwrap().push(request);
     }
 
+    /// All of it.
+    pub fn all(&self) -> Vec<Message> {
+        self.0.lock().unwrap().clone()
+    }
+
     /// Takes all that was seen since the last time.
     pub fn take(&self) -> Vec<Message> {
         std::mem::take(&mut self.0.lock().unwrap())

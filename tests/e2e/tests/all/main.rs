@@ -34,6 +34,8 @@ mod life;
 mod limits;
 mod loggers;
 mod logs;
+mod misbehaving_clients;
+mod misbehaving_upstreams;
 mod nested_plugins;
 mod plugin_calls;
 mod protocol;
