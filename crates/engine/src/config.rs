@@ -76,6 +76,19 @@ pub struct Listen {
     pub serves: Serves,
 }
 
+impl Listen {
+    /// What is served there, for the log.
+    pub(crate) fn what(&self) -> &'static str {
+        match (self.serves, self.tls) {
+            (Serves::Http, false) => "HTTP",
+            (Serves::Http, true) => "HTTPS",
+            (Serves::Tcp { .. }, false) => "TCP streams",
+            (Serves::Tcp { .. }, true) => "TLS streams",
+            (Serves::Udp, _) => "UDP streams",
+        }
+    }
+}
+
 /// What an address serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serves {

@@ -2,6 +2,7 @@
 
 use crate::config::{Listen, Serves};
 use crate::port_owner::port_owner;
+use observe::error_log::NOTICE;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -65,6 +66,7 @@ pub(crate) fn bind(
             }
             listeners.push(Listener { socket, listen, address });
         }
+        tracing::info!(target: NOTICE, %address, serves = listen.what(), "listening");
     }
     Ok(workers)
 }

@@ -105,6 +105,9 @@ pub struct ExplainArgs {
     /// The control API to ask [default: that of the configuration file]
     #[arg(long, value_name = "IP:PORT")]
     pub control: Option<std::net::SocketAddr>,
+    /// List the routes whose host or path does not match as well
+    #[arg(long)]
+    pub all: bool,
     /// Print the answer as JSON
     #[arg(long)]
     pub json: bool,

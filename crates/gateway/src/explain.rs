@@ -17,12 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// When the gateway can't be asked, or has no answer.
 pub fn run(args: &ExplainArgs, address: SocketAddr) -> anyhow::Result<String> {
     let question = question(args)?;
-    let answer = ask(address, &question.to_string())
-        .with_context(|| format!("the control API at {address} can't be asked"))?;
+    let answer = ask(address, &question.to_string())?;
     if args.json {
         return Ok(answer.to_string());
     }
-    tell(&answer).context("the answer can't be written")
+    tell(&answer, args.all).context("the answer can't be written")
 }
 
 /// What is asked: the URL taken apart, and the headers.
@@ -32,7 +31,8 @@ fn question(args: &ExplainArgs) -> anyhow::Result<Value> {
             let at = rest.find(['/', '?']).unwrap_or(rest.len());
             (Some(&rest[..at]).filter(|host| !host.is_empty()), &rest[at..])
         }
-        None => (None, args.url.as_str()),
+        None if args.url.starts_with('/') => (None, args.url.as_str()),
+        None => bail!("`{}` is neither a path nor a URL: write /path or http://host/path", args.url),
     };
     let slash = if uri.starts_with('/') { "" } else { "/" };
     let mut headers: Map<String, Value> = Map::new();
@@ -63,16 +63,19 @@ fn ask(address: SocketAddr, question: &str) -> anyhow::Result<Value> {
     let request = admin_client::agent(PATIENCE)
         .post(format!("http://{address}/v1/explain"))
         .header("Content-Type", "application/json");
-    let mut response = request.send(question)?;
-    let text = response.body_mut().read_to_string()?;
-    let answer: Value = serde_json::from_str(&text).context("an answer that is no JSON")?;
+    let unreachable = || format!("the control API at {address} does not answer");
+    let mut response = request.send(question).with_context(unreachable)?;
+    let text = response.body_mut().read_to_string().with_context(unreachable)?;
+    let answer: Value = serde_json::from_str(&text)
+        .with_context(|| format!("what answers at {address} is not the control API"))?;
     if response.status() != 200 {
-        bail!("{}", shown(answer.get("error_msg").unwrap_or(&answer)));
+        bail!("the control API refused the question: {}", shown(answer.get("error_msg").unwrap_or(&answer)));
     }
     Ok(answer)
 }
 
-fn tell(answer: &Value) -> Result<String, std::fmt::Error> {
+/// The answer in words. Without `all`, routes whose host or path does not match are counted and not listed.
+fn tell(answer: &Value, all: bool) -> Result<String, std::fmt::Error> {
     let mut out = String::new();
     match &answer["route"] {
         Value::Null => writeln!(out, "No route matches {}.", shown(&answer["uri"]))?,
@@ -84,19 +87,7 @@ fn tell(answer: &Value) -> Result<String, std::fmt::Error> {
             shown(&answer["uri"])
         )?,
     }
-    writeln!(out, "\nRoutes, in the order in which they are tried:")?;
-    for route in list(&answer["considered"]) {
-        let verdict = match route["outcome"].as_str() {
-            Some("chosen") => "chosen".to_owned(),
-            Some("beaten") => format!("fits, but another goes first by {}", shown(&route["by"])),
-            _ if route["rule"].is_null() => format!("{} does not match", shown(&route["condition"])),
-            _ => format!("{} does not match: {}", shown(&route["condition"]), route["rule"]),
-        };
-        writeln!(out, "  {} ({}): {verdict}", shown(&route["id"]), place(route))?;
-    }
-    if answer["omitted"].as_u64() > Some(0) {
-        writeln!(out, "  and {} more", answer["omitted"])?;
-    }
+    tell_routes(answer, all, &mut out)?;
     writeln!(out, "\nPlugins, in the order in which they run:")?;
     if list(&answer["plugins"]).is_empty() {
         writeln!(out, "  none")?;
@@ -134,14 +125,45 @@ fn tell(answer: &Value) -> Result<String, std::fmt::Error> {
     Ok(out.trim_end().to_owned())
 }
 
-/// Where a route stands: its host and path, and its priority where it has one.
-fn place(route: &Value) -> String {
-    let host = route["host"].as_str().unwrap_or_default();
-    let uri = route["uri"].as_str().unwrap_or("no path fits");
-    match route["priority"].as_i64() {
-        None | Some(0) => format!("{host}{uri}"),
-        Some(priority) => format!("{host}{uri}, priority {priority}"),
+fn tell_routes(answer: &Value, all: bool, out: &mut String) -> std::fmt::Result {
+    let elsewhere = |route: &&Value| matches!(route["condition"].as_str(), Some("host" | "uri"));
+    let considered = list(&answer["considered"]);
+    let listed: Vec<&Value> = considered.iter().filter(|route| all || !elsewhere(route)).collect();
+    writeln!(out, "\nRoutes, in the order in which they are tried:")?;
+    if listed.is_empty() {
+        writeln!(out, "  none has this host and path")?;
     }
+    for route in &listed {
+        let verdict = match route["outcome"].as_str() {
+            Some("chosen") => "chosen".to_owned(),
+            Some("beaten") => format!("matches too, but another is preferred by {}", shown(&route["by"])),
+            _ if route["rule"].is_null() => format!("{} does not match", shown(&route["condition"])),
+            _ => format!("{} does not match: {}", shown(&route["condition"]), route["rule"]),
+        };
+        let place = place(route);
+        let place = if place.is_empty() { place } else { format!(" ({place})") };
+        writeln!(out, "  {}{place}: {verdict}", shown(&route["id"]))?;
+    }
+    let others = considered.len() - listed.len();
+    if others > 0 {
+        writeln!(out, "  and {others} with another host or path (--all lists them)")?;
+    }
+    if answer["omitted"].as_u64() > Some(0) {
+        writeln!(out, "  and {} more that are not named", answer["omitted"])?;
+    }
+    Ok(())
+}
+
+/// The host and path by which a route matches, where it does, and its priority where it has one.
+fn place(route: &Value) -> String {
+    let path = [&route["host"], &route["uri"]].map(|part| part.as_str().unwrap_or_default()).concat();
+    let priority = route["priority"].as_i64().filter(|priority| *priority != 0);
+    let priority = priority.map(|priority| format!("priority {priority}"));
+    [Some(path).filter(|path| !path.is_empty()), priority]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -179,34 +201,40 @@ mod tests {
         assert_eq!(question(&args(&["GET", "/x"])).unwrap()["uri"], "/x");
         assert_eq!(question(&args(&["GET", "http://a.com"])).unwrap()["uri"], "/");
         assert!(question(&args(&["GET", "/", "-H", "nothing"])).is_err());
+        let refused = question(&args(&["GET", "not a url"])).unwrap_err();
+        assert!(refused.to_string().contains("neither a path nor a URL"), "{refused}");
     }
 
     #[test]
     fn an_answer_is_told_in_words() {
-        let told = tell(&json!({
+        let answer = json!({
             "uri": "/x", "route": {"id": "1", "uri": "/x", "host": null, "priority": 0},
             "considered": [
                 {"id": "2", "uri": "/x", "host": "a.com", "priority": 1, "outcome": "failed", "condition": "vars", "rule": ["arg_a", "==", "b"]},
                 {"id": "1", "uri": "/x", "outcome": "chosen"},
                 {"id": "3", "uri": "/*", "outcome": "beaten", "by": "uri"},
+                {"id": "4", "uri": null, "host": "a.com", "priority": 0, "outcome": "failed", "condition": "uri"},
             ],
             "omitted": 2,
             "plugins": [{"name": "p", "from": {"key": "/apisix/routes/1"}, "overrides": [{"key": "/apisix/services/1"}], "runs": true}],
             "upstream": {"from": "/apisix/upstreams/1", "type": "roundrobin", "node": {"host": "127.0.0.1", "port": 80}, "node_is": "certain"},
             "status": null
-        }))
-        .unwrap();
+        });
+        let told = tell(&answer, false).unwrap();
         for line in [
             "Route 1 (/x) matches /x.",
             "  2 (a.com/x, priority 1): vars does not match: [\"arg_a\",\"==\",\"b\"]",
-            "  3 (/*): fits, but another goes first by uri",
-            "  and 2 more",
+            "  3 (/*): matches too, but another is preferred by uri",
+            "  and 1 with another host or path (--all lists them)",
+            "  and 2 more that are not named",
             "  p from /apisix/routes/1, in place of /apisix/services/1",
             "Upstream /apisix/upstreams/1 (roundrobin), node 127.0.0.1:80 (certain).",
         ] {
             assert!(told.lines().any(|told| told == line), "{line} in\n{told}");
         }
-        let told = tell(&json!({"uri": "/x", "route": null, "status": 404, "upstream": null})).unwrap();
+        assert!(tell(&answer, true).unwrap().contains("\n  4 (a.com): uri does not match\n"));
+        let told =
+            tell(&json!({"uri": "/x", "route": null, "status": 404, "upstream": null}), false).unwrap();
         assert!(
             told.starts_with("No route matches /x.") && told.ends_with("the gateway answers 404 itself.")
         );

@@ -12,6 +12,7 @@ use axum::http::header;
 use axum::routing::get;
 use engine::{MountHandler, MountRequest};
 use observe::Metrics;
+use observe::error_log::NOTICE;
 use plugin::Reply;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -22,10 +23,12 @@ use tokio::runtime::Handle;
 /// When it can't be had, with its purpose and address.
 pub async fn bind(purpose: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
-    listener.with_context(|| {
+    let listener = listener.with_context(|| {
         let owner = engine::port_owner(address.port()).map(|owner| format!(", in use by {owner}"));
         format!("cannot listen on {address} for {purpose}{}", owner.unwrap_or_default())
-    })
+    })?;
+    tracing::info!(target: NOTICE, %address, serves = purpose, "listening");
+    Ok(listener)
 }
 
 /// What Prometheus scrapes.
