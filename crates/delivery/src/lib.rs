@@ -18,6 +18,6 @@ pub use batches::{Batches, Gathering};
 pub use delivery::Delivery;
 pub use destination::{Destination, Framing};
 pub use file::LogFile;
-pub use http::HttpCollector;
+pub use http::{HttpCollector, unix_time_s};
 pub use tcp::{CollectorTls, TcpCollector};
 pub use udp::UdpCollector;

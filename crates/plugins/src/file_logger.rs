@@ -71,11 +71,11 @@ impl Collector for FileLogger {
         json!({"path": {"description": "The file of configurations that name none.", "type": "string"}})
     }
 
-    fn destination(
+    fn compile(
         config: Config,
         _: bool,
         cx: &CompileContext<'_>,
-    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+    ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>> {
         let resource = cx.parent.resource_key;
         let general = || cx.metadata?.get("path")?.as_str().map(str::to_owned);
         let own = config.path.is_some();
@@ -86,7 +86,7 @@ impl Collector for FileLogger {
                     "file-logger logs nothing: neither it nor its metadata has a `path`"
                 );
             }
-            return Ok(None);
+            return Ok((Self, None));
         };
         let file = LogFile::new(Path::new(&path), cx.shared.get(), &cx.files().log_roots);
         if file.is_none() {
@@ -97,6 +97,6 @@ impl Collector for FileLogger {
             }
             tracing::error!(resource, "file-logger logs nothing: {message}");
         }
-        Ok(file)
+        Ok((Self, file))
     }
 }

@@ -31,7 +31,6 @@ use model::ConfigError;
 use plugin::{CompileContext, PluginDef};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::OnceLock;
 use std::time::Duration;
 use stdx::Secret;
 
@@ -96,23 +95,23 @@ impl Collector for HttpLogger {
         })
     }
 
-    fn destination(
+    fn compile(
         config: Config,
         batched: bool,
         _: &CompileContext<'_>,
-    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+    ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>> {
         let lines = config.concat_method == Concat::NewLine;
         let media_type = if lines { "text/plain" } else { "application/json" };
-        let mut headers = vec![("Content-Type", Secret::from(media_type))];
-        headers.extend(config.auth_header.map(|value| ("Authorization", value)));
-        Ok(Some(HttpCollector {
-            uri: config.uri,
-            headers,
-            timeout: Duration::from_secs(config.timeout),
-            verify: config.ssl_verify,
-            // A batch of one, where there are no others, is that entry.
-            framing: if batched && !lines { Framing::Array } else { Framing::Lines },
-            agent: OnceLock::new(),
-        }))
+        // A batch of one, where there are no others, is that entry.
+        let framing = if batched && !lines { Framing::Array } else { Framing::Lines };
+        let timeout = Duration::from_secs(config.timeout);
+        let server = HttpCollector::new(vec![config.uri], timeout, config.ssl_verify)
+            .header("Content-Type", media_type)
+            .framing(framing);
+        let server = match config.auth_header {
+            Some(value) => server.header("Authorization", value),
+            None => server,
+        };
+        Ok((Self, Some(server)))
     }
 }

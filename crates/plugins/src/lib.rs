@@ -20,14 +20,18 @@ mod text;
 pub mod api_breaker;
 pub mod basic_auth;
 pub mod brotli;
+pub mod clickhouse_logger;
 pub mod consumer_restriction;
 pub mod cors;
 pub mod csrf;
+pub mod datadog;
 pub mod echo;
+pub mod elasticsearch_logger;
 pub mod example_plugin;
 pub mod fault_injection;
 pub mod file_logger;
 pub mod forward_auth;
+pub mod google_cloud_logging;
 pub mod grpc_transcode;
 pub mod grpc_web;
 pub mod gzip;
@@ -36,9 +40,12 @@ pub mod http_logger;
 pub mod ip_restriction;
 pub mod jwt_auth;
 pub mod key_auth;
+pub mod lago;
 pub mod limit_conn;
 pub mod limit_count;
 pub mod limit_req;
+pub mod loggly;
+pub mod loki_logger;
 pub mod mocking;
 pub mod mqtt_proxy;
 pub mod multi_auth;
@@ -53,8 +60,12 @@ pub mod referer_restriction;
 pub mod request_id;
 pub mod request_validation;
 pub mod response_rewrite;
+pub mod skywalking_logger;
+pub mod sls_logger;
+pub mod splunk_hec_logging;
 pub mod syslog;
 pub mod tcp_logger;
+pub mod tencent_cloud_cls;
 pub mod traffic_split;
 pub mod ua_restriction;
 pub mod udp_logger;
@@ -66,14 +77,18 @@ pub const ALL: &[fn() -> PluginDef] = &[
     api_breaker::def,
     basic_auth::def,
     brotli::def,
+    clickhouse_logger::def,
     consumer_restriction::def,
     cors::def,
     csrf::def,
+    datadog::def,
     echo::def,
+    elasticsearch_logger::def,
     example_plugin::def,
     fault_injection::def,
     file_logger::def,
     forward_auth::def,
+    google_cloud_logging::def,
     grpc_transcode::def,
     grpc_web::def,
     gzip::def,
@@ -82,9 +97,12 @@ pub const ALL: &[fn() -> PluginDef] = &[
     ip_restriction::def,
     jwt_auth::def,
     key_auth::def,
+    lago::def,
     limit_conn::def,
     limit_count::def,
     limit_req::def,
+    loggly::def,
+    loki_logger::def,
     mocking::def,
     multi_auth::def,
     node_status::def,
@@ -98,8 +116,12 @@ pub const ALL: &[fn() -> PluginDef] = &[
     request_id::def,
     request_validation::def,
     response_rewrite::def,
+    skywalking_logger::def,
+    sls_logger::def,
+    splunk_hec_logging::def,
     syslog::def,
     tcp_logger::def,
+    tencent_cloud_cls::def,
     traffic_split::def,
     ua_restriction::def,
     udp_logger::def,

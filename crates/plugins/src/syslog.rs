@@ -28,13 +28,13 @@
 //!   all loggers alike.
 //! - Times are local and to the second, with their offset.
 
-use crate::logging::{Collector, Logger};
+use crate::logging::{Collector, Entry, Logger};
 use delivery::{CollectorTls, Destination, Framing, TcpCollector, UdpCollector};
 use model::ConfigError;
 use model::var::{Var, VarSource};
 use plugin::{CompileContext, PluginDef};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The plugin's definition.
@@ -113,13 +113,13 @@ impl Collector for Syslog {
         })
     }
 
-    fn destination(
+    fn compile(
         config: Config,
         _: bool,
         _: &CompileContext<'_>,
-    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+    ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>> {
         let (host, port, framing) = (config.host, crate::logging::port(config.port)?, Framing::Plain);
-        Ok(Some(match config.sock_type {
+        let server = match config.sock_type {
             Socket::Udp => Server::Udp(UdpCollector { host, port, framing }),
             Socket::Tcp => {
                 let timeout = Duration::from_millis(config.timeout);
@@ -128,15 +128,16 @@ impl Collector for Syslog {
                     .then(|| CollectorTls::new(host.trim_matches(['[', ']']).to_owned(), config.ssl_verify));
                 Server::Tcp(TcpCollector { host, port, timeout, tls, framing })
             }
-        }))
+        };
+        Ok((Self, Some(server)))
     }
 
-    fn render(entry: Map<String, Value>, exchange: &dyn VarSource) -> Vec<u8> {
+    fn render(&self, entry: Entry, exchange: &dyn VarSource) -> Vec<u8> {
         let text = |var: &Var| {
             let value = exchange.var(var).filter(|value| !value.is_empty());
             value.map_or_else(|| "-".to_owned(), |value| String::from_utf8_lossy(&value).into_owned())
         };
         let (time, host, pid) = (text(&Var::TimeIso8601), text(&Var::Host), text(&Var::Pid));
-        format!("<{PRIORITY}>1 {time} {host} apisix {pid} - - {}\n", Value::Object(entry)).into_bytes()
+        format!("<{PRIORITY}>1 {time} {host} apisix {pid} - - {}\n", Value::Object(entry.fields)).into_bytes()
     }
 }

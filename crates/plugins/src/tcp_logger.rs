@@ -74,12 +74,12 @@ impl Collector for TcpLogger {
         })
     }
 
-    fn destination(
+    fn compile(
         config: Config,
         batched: bool,
         _: &CompileContext<'_>,
-    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
-        Ok(Some(TcpCollector {
+    ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>> {
+        let server = TcpCollector {
             port: crate::logging::port(config.port)?,
             timeout: Duration::from_millis(config.timeout),
             tls: config.tls.then(|| {
@@ -89,6 +89,7 @@ impl Collector for TcpLogger {
             }),
             framing: if batched { Framing::Array } else { Framing::Plain },
             host: config.host,
-        }))
+        };
+        Ok((Self, Some(server)))
     }
 }

@@ -58,13 +58,13 @@ impl Collector for UdpLogger {
         })
     }
 
-    fn destination(
+    fn compile(
         config: Config,
         batched: bool,
         _: &CompileContext<'_>,
-    ) -> Result<Option<impl Destination>, Vec<ConfigError>> {
+    ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>> {
         let framing = if batched { Framing::Array } else { Framing::Plain };
         let port = crate::logging::port(config.port)?;
-        Ok(Some(UdpCollector { host: config.host, port, framing }))
+        Ok((Self, Some(UdpCollector { host: config.host, port, framing })))
     }
 }

@@ -23,3 +23,4 @@ pub use reference::ManagedRef;
 pub use references::{Lifetimes, References};
 pub use sealing::{MASK, Sealing};
 pub use secrets::{Revealed, Secrets};
+pub use source::GoogleTokens;

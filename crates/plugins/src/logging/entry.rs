@@ -11,8 +11,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
+/// What is said of a request.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// Its members.
+    pub fields: Map<String, Value>,
+    /// Whether they are those of a `log_format`.
+    pub custom: bool,
+}
+
 /// What a user writes about entries.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Config {
     log_format: Option<Map<String, Value>>,
     log_format_extra: Option<Map<String, Value>>,
@@ -84,7 +93,7 @@ impl EntryMaker {
         exchange: &Exchange<'_>,
         bodies: &Bodies,
         seen: Option<&SeenResponse>,
-    ) -> Map<String, Value> {
+    ) -> Entry {
         let fill = |format: &Format| {
             let value = |var: &Var| match var {
                 Var::SentHttp(name) => seen?.fields.get(name).cloned(),
@@ -97,7 +106,7 @@ impl EntryMaker {
             for (name, value) in self.extra.as_ref().map(fill).unwrap_or_default() {
                 entry.entry(name).or_insert(value);
             }
-            return entry;
+            return Entry { fields: entry, custom: false };
         };
         let mut entry = fill(format);
         if let Some(route) = exchange.route {
@@ -106,16 +115,16 @@ impl EntryMaker {
                 entry.insert("service_id".to_owned(), route.service_id.as_str().into());
             }
         }
-        entry
+        Entry { fields: entry, custom: true }
     }
 
     /// The entry of a session, which has no default form.
-    pub(super) fn of_session(&self, session: &Session<'_>) -> Option<Map<String, Value>> {
+    pub(super) fn of_session(&self, session: &Session<'_>) -> Option<Entry> {
         let mut entry = self.format.as_ref()?.fill(&|var| value(session, var), &|| None);
         if let Some(route) = session.route {
             entry.insert("route_id".to_owned(), route.id.as_str().into());
         }
-        Some(entry)
+        Some(Entry { fields: entry, custom: true })
     }
 }
 

@@ -9,19 +9,22 @@ mod schema;
 
 use bodies::Bodies;
 use delivery::{Backlog, Batches, Delivery, Destination, Gathering};
+pub use entry::Entry;
 use entry::EntryMaker;
 use model::ConfigError;
-use model::var::BodyNeed;
+use model::var::{BodyNeed, Var, VarSource};
 use plugin::{
     CompileContext, Exchange, Flow, OnAccess, OnLog, OnResponse, OnStreamLog, Plugin, Session,
     UpstreamResponse,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::Secret;
 
 /// What one kind of logger adds to all of them.
 pub trait Collector: Sized + Send + Sync + 'static {
@@ -39,24 +42,33 @@ pub trait Collector: Sized + Send + Sync + 'static {
         Value::Null
     }
 
+    /// Whether it sends entries that describe requests, as the user says; otherwise [`Self::render`] is given an empty one.
+    const ENTRIES: bool = true;
+
     /// Whether entries are gathered in batches as the user says.
     const BATCHES: bool = true;
 
-    /// Where its batches go; `None` where that is not known, which is to be logged. `batched` says whether a batch may
-    /// have several entries.
+    /// What renders its entries, and where its batches go: `None` where that is not known, which is to be logged.
+    /// `batched` says whether a batch may have several entries.
     ///
     /// # Errors
     /// Every mistake in the configuration.
-    fn destination(
+    fn compile(
         config: Self::Config,
         batched: bool,
         cx: &CompileContext<'_>,
-    ) -> Result<Option<impl Destination>, Vec<ConfigError>>;
+    ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>>;
+
+    /// Whether this request is one of those that are logged.
+    fn draws(&self, exchange: &Exchange<'_>) -> bool {
+        let _ = exchange;
+        true
+    }
 
     /// An entry as it is sent.
-    fn render(entry: Map<String, Value>, exchange: &dyn model::var::VarSource) -> Vec<u8> {
-        let _ = exchange;
-        Value::Object(entry).to_string().into_bytes()
+    fn render(&self, entry: Entry, source: &dyn VarSource) -> Vec<u8> {
+        let _ = source;
+        Value::Object(entry.fields).to_string().into_bytes()
     }
 }
 
@@ -64,7 +76,7 @@ pub trait Collector: Sized + Send + Sync + 'static {
 #[derive(Debug, Deserialize)]
 pub struct Config<C> {
     #[serde(flatten)]
-    entry: entry::Config,
+    entry: Option<entry::Config>,
     #[serde(flatten)]
     batches: Option<BatchConfig>,
     #[serde(flatten)]
@@ -91,7 +103,7 @@ pub struct Logger<C> {
     bodies: Bodies,
     /// `None` where it is not known where to.
     batches: Option<Batches>,
-    collector: PhantomData<fn() -> C>,
+    collector: C,
 }
 
 /// What waits of one kind of logger.
@@ -108,22 +120,24 @@ impl<C: Collector> Plugin for Logger<C> {
 
     fn compile(config: Self::Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
         let Config { entry, batches, own } = config;
+        let entry = entry.filter(|_| C::ENTRIES).unwrap_or_default();
         let (entries, bodies) = (EntryMaker::compile(&entry, cx.metadata), Bodies::compile(&entry));
         let gathering = gathering::<C>(batches, cx.metadata);
-        let destination = C::destination(own, gathering.batch_max_size > 1, cx);
+        let compiled = C::compile(own, gathering.batch_max_size > 1, cx);
         let mut errors = Vec::new();
         let mut note = |found: Vec<ConfigError>| errors.extend(found);
         let bodies = bodies.map_err(&mut note).ok();
         let entries = entries.map_err(&mut note).ok();
-        let destination = destination.map_err(&mut note).ok();
-        let (Some(mut bodies), Some(entries), Some(destination)) = (bodies, entries, destination) else {
+        let compiled = compiled.map_err(&mut note).ok();
+        let (Some(mut bodies), Some(entries), Some((collector, destination))) = (bodies, entries, compiled)
+        else {
             return Err(errors);
         };
         bodies.asked_by(&entries);
         let delivery: Arc<Delivery> = cx.shared.get();
         let backlog = Arc::clone(&cx.shared.get::<BacklogOf<C>>().0);
         let batches = destination.map(|destination| Batches::new(delivery, backlog, gathering, destination));
-        Ok(Self { entries, bodies, batches, collector: PhantomData })
+        Ok(Self { entries, bodies, batches, collector })
     }
 
     fn body_need(&self) -> BodyNeed {
@@ -131,11 +145,12 @@ impl<C: Collector> Plugin for Logger<C> {
     }
 
     fn schema() -> Value {
-        schema::config(C::schema(), C::BATCHES.then_some(C::NAME))
+        schema::config(C::schema(), C::ENTRIES, C::BATCHES.then_some(C::NAME))
     }
 
     fn metadata_schema() -> Option<Value> {
-        Some(schema::metadata(C::metadata_properties(), C::BATCHES.then_some(PENDING_DEFAULT)))
+        let pending = C::BATCHES.then_some(PENDING_DEFAULT);
+        Some(schema::metadata(C::metadata_properties(), C::ENTRIES, pending))
     }
 }
 
@@ -179,8 +194,12 @@ impl<C: Collector> OnLog for Logger<C> {
     fn log(&self, exchange: &Exchange<'_>) {
         let Some(batches) = &self.batches else { return };
         let seen = exchange.extras.as_ref().and_then(|extras| extras.noted(self));
-        if self.entries.admits(exchange) {
-            batches.push(C::render(self.entries.of_exchange(exchange, &self.bodies, seen), exchange));
+        if self.entries.admits(exchange) && self.collector.draws(exchange) {
+            let entry = match C::ENTRIES {
+                true => self.entries.of_exchange(exchange, &self.bodies, seen),
+                false => Entry::default(),
+            };
+            batches.push(self.collector.render(entry, exchange));
         }
     }
 }
@@ -189,12 +208,56 @@ impl<C: Collector> OnStreamLog for Logger<C> {
     fn log_stream(&self, session: &Session<'_>) {
         let Some(batches) = &self.batches else { return };
         match self.entries.of_session(session) {
-            Some(entry) => batches.push(C::render(entry, session)),
+            Some(entry) => batches.push(self.collector.render(entry, session)),
             None => {
                 tracing::error!("{}: a session is logged by a log_format alone, and there is none", C::NAME);
             }
         }
     }
+}
+
+/// What a schema of APISIX's takes for an address.
+pub(crate) const URI: &str = r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?";
+
+/// Fields for requests to a collector, as a user wrote them in `headers`.
+///
+/// # Errors
+/// Names that are no tokens, values with control characters (RFC 9110 section 5).
+pub(crate) fn checked_headers(
+    headers: BTreeMap<String, Secret>,
+) -> Result<Vec<(String, Secret)>, Vec<ConfigError>> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let good = |name: &str, value: &str| {
+        !name.is_empty() && name.bytes().all(token) && !value.bytes().any(|byte| byte.is_ascii_control())
+    };
+    let wrong = headers.iter().filter(|(name, value)| !good(name, value.as_str()));
+    let errors: Vec<_> = wrong
+        .map(|(name, _)| ConfigError::new(format!("/headers/{name}"), "no name and value of an HTTP field"))
+        .collect();
+    if errors.is_empty() { Ok(headers.into_iter().collect()) } else { Err(errors) }
+}
+
+/// A time that a variable says in seconds.
+pub(crate) fn seconds(source: &dyn VarSource, var: &Var) -> Option<f64> {
+    let value = source.var(var)?;
+    std::str::from_utf8(&value).ok()?.parse().ok()
+}
+
+/// When the request began, in seconds since 1970.
+pub(crate) fn began_s(source: &dyn VarSource) -> f64 {
+    let [now, took] = [Var::Msec, Var::RequestTime].map(|var| seconds(source, &var).unwrap_or_default());
+    ((now - took) * 1000.0).round() / 1000.0
+}
+
+/// The time.
+pub(crate) fn now(source: &dyn VarSource) -> jiff::Timestamp {
+    let now = seconds(source, &Var::Msec).and_then(|now| Duration::try_from_secs_f64(now).ok());
+    now.and_then(|now| jiff::Timestamp::UNIX_EPOCH.checked_add(now).ok()).unwrap_or_default()
+}
+
+/// The time in UTC, as RFC 3339 has it, to the millisecond.
+pub(crate) fn zulu(source: &dyn VarSource) -> String {
+    now(source).strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
 /// A port, as far as a schema of APISIX's leaves open whether it is one.
@@ -204,3 +267,6 @@ pub(crate) fn port(number: u64) -> Result<u16, Vec<ConfigError>> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod collectors_tests;

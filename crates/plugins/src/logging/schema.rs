@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-/// The configuration of a logger that adds `own`; `name` is the default name of its batches, where it has such.
-pub(super) fn config(own: Value, name: Option<&str>) -> Value {
-    let mut shared = entry();
+/// The configuration of a logger that adds `own`, whose `entries` describe requests or not; `name` is the default name of its batches, where it has such.
+pub(super) fn config(own: Value, entries: bool, name: Option<&str>) -> Value {
+    let mut shared = if entries { entry() } else { Map::new() };
     if let Some(name) = name {
         shared.append(&mut batches(name));
     }
@@ -12,11 +12,12 @@ pub(super) fn config(own: Value, name: Option<&str>) -> Value {
 }
 
 /// The metadata of a logger.
-pub(super) fn metadata(own: Value, pending_default: Option<usize>) -> Value {
-    let mut shared = object(json!({
+pub(super) fn metadata(own: Value, entries: bool, pending_default: Option<usize>) -> Value {
+    let formats = json!({
         "log_format": {"type": "object", "description": "What an entry is made of, in place of the default entry."},
         "log_format_extra": {"type": "object", "description": "What the default entry has besides."}
-    }));
+    });
+    let mut shared = if entries { object(formats) } else { Map::new() };
     if let Some(default) = pending_default {
         let pending = json!({
             "description": "Entries that may wait; those that come while there are as many are dropped.",

@@ -25,6 +25,30 @@ const SPARE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<HashMap<Vec<u8>, Token>>);
 
+/// Access tokens of service accounts, for plugins that call Google's APIs.
+#[derive(Default)]
+pub struct GoogleTokens {
+    client: Client,
+    tokens: Tokens,
+}
+
+impl std::fmt::Debug for GoogleTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GoogleTokens").finish_non_exhaustive()
+    }
+}
+
+impl GoogleTokens {
+    /// The `Authorization` field of an account: a token that is asked for where none is at hand, which blocks. With
+    /// `verify` the certificate of the account's `token_uri` has to be valid.
+    ///
+    /// # Errors
+    /// Why there is none, without secrets.
+    pub fn authorization(&self, account: &GcpAccount, verify: bool) -> Result<String, String> {
+        self.tokens.token(&self.client, account, !verify)
+    }
+}
+
 struct Token {
     header: String,
     until: Instant,

@@ -6,6 +6,8 @@ mod gcp_token;
 mod sigv4;
 mod vault;
 
+pub use gcp_token::GoogleTokens;
+
 #[cfg(test)]
 pub(crate) mod stand_in;
 
