@@ -20,7 +20,7 @@
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
-//! - An `auth_file` that can't be read is a mistake in the configuration, and not found out by the first request.
+//! - An `auth_file` is read when the configuration is put in force; where that fails, the error log says so once.
 
 use crate::logging::{Collector, Entry, Logger, zulu};
 use delivery::{Destination, HttpCollector};
@@ -136,8 +136,21 @@ impl Collector for GoogleCloudLogging {
         cx: &CompileContext<'_>,
     ) -> Result<(Self, Option<impl Destination>), Vec<ConfigError>> {
         let account = match (config.auth_config, &config.auth_file) {
-            (Some(written), _) => account(written, "/auth_config")?,
-            (None, file) => account(read(file.as_deref().unwrap_or_default())?, "/auth_file")?,
+            (Some(written), _) => {
+                account(written).map_err(|error| vec![ConfigError::new("/auth_config", error)])?
+            }
+            (None, file) => match file_account(file.as_deref().unwrap_or_default()) {
+                Ok(account) => account,
+                // A resource is served without its log rather than not at all.
+                Err(error) => {
+                    let resource = cx.parent.resource_key;
+                    if !resource.is_empty() {
+                        tracing::error!(resource, "google-cloud-logging logs nothing: {error}");
+                    }
+                    let this = Self { log_name: String::new(), resource: config.resource };
+                    return Ok((this, None));
+                }
+            },
         };
         let log_name = format!("projects/{}/logs/{}", account.project_id, config.log_id);
         let server = HttpCollector::new(vec![account.entries_uri.clone()], TIMEOUT, config.ssl_verify)
@@ -166,9 +179,8 @@ impl Collector for GoogleCloudLogging {
 }
 
 /// The account that `written` says; `scopes` is an older name of `scope`, which may be one text.
-fn account(mut written: Value, place: &str) -> Result<GcpAccount, Vec<ConfigError>> {
-    let wrong = |message: String| vec![ConfigError::new(place, message)];
-    let members = written.as_object_mut().ok_or_else(|| wrong("no JSON object".to_owned()))?;
+fn account(mut written: Value) -> Result<GcpAccount, String> {
+    let members = written.as_object_mut().ok_or_else(|| "no JSON object".to_owned())?;
     if let Some(scope) = members.remove("scopes") {
         members.insert("scope".to_owned(), scope);
     }
@@ -176,18 +188,20 @@ fn account(mut written: Value, place: &str) -> Result<GcpAccount, Vec<ConfigErro
         members.insert("scope".to_owned(), json!([scope]));
     }
     members.entry("entries_uri").or_insert_with(|| ENTRIES_URI.into());
-    serde_json::from_value(written).map_err(|error| wrong(error.to_string()))
+    serde_json::from_value(written).map_err(|error| error.to_string())
 }
 
-fn read(path: &str) -> Result<Value, Vec<ConfigError>> {
-    let wrong = |error: String| vec![ConfigError::new("/auth_file", format!("{path}: {error}"))];
-    let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
+/// The account that a file says.
+fn file_account(path: &str) -> Result<GcpAccount, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("auth_file {path}: {error}");
+    let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
     if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return Err(wrong("no regular file".to_owned()));
+        return Err(wrong(&"no regular file"));
     }
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|_| wrong("no JSON".to_owned()))
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+    let written = serde_json::from_str(&text).map_err(|_| wrong(&"no JSON"))?;
+    account(written).map_err(|error| wrong(&error))
 }
 
 /// The default entry as Google has requests (LogEntry, `httpRequest`).
