@@ -71,6 +71,7 @@ pub mod ua_restriction;
 pub mod udp_logger;
 pub mod uri_blocker;
 pub mod workflow;
+pub mod zipkin;
 
 /// All plugins of routes, in alphabetical order.
 pub const ALL: &[fn() -> PluginDef] = &[
@@ -127,6 +128,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     udp_logger::def,
     uri_blocker::def,
     workflow::def,
+    zipkin::def,
 ];
 
 /// Those of stream routes, in alphabetical order.

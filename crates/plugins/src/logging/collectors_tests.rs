@@ -311,3 +311,37 @@ fn tencent_has_logs_with_tags() {
         assert!(body.contains(content), "{body:?}");
     }
 }
+
+#[test]
+fn zipkin_has_spans_in_the_order_of_their_ends() {
+    for (version, expected) in [
+        (2, &["apisix.request"][..]),
+        (1, &["apisix.rewrite", "apisix.access", "apisix.proxy", "apisix.request"]),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}/api/v2/spans", listener.local_addr().unwrap());
+        let config = json!({"zipkin": {"endpoint": endpoint, "sample_ratio": 1, "span_version": version}});
+        let runs = std::thread::spawn(move || {
+            let registry = Registry::new(crate::all(), Map::new()).expect("valid schemas");
+            let chain = plugin::testkit::chain(&registry, &config).expect("valid");
+            let bench = Bench::new("GET /a\nHost: a.com");
+            let mut exchange = bench.exchange();
+            chain.rewrite.iter().for_each(|step| drop(step.hook.rewrite(&mut exchange)));
+            chain.access.iter().for_each(|step| drop(step.hook.access(&mut exchange)));
+            chain.log.iter().for_each(|step| step.hook.log(&exchange));
+            registry.shared.get::<delivery::Delivery>().finish(PATIENCE);
+        });
+        let (mut stream, _) = listener.accept().unwrap();
+        let (head, body) = request(&mut stream);
+        stream.write_all(b"HTTP/1.1 202 Accepted\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+        runs.join().unwrap();
+        assert!(head.starts_with("post /api/v2/spans "), "{head}");
+        let spans = parsed(&body);
+        let names: Vec<&str> =
+            spans.as_array().unwrap().iter().map(|span| span["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected);
+        let root = spans.as_array().unwrap().last().unwrap();
+        assert_eq!((&root["kind"], &root["tags"]["http.url"]), (&json!("SERVER"), &json!("/a")));
+        assert!(spans.as_array().unwrap().iter().all(|span| span["traceId"] == root["traceId"]));
+    }
+}
