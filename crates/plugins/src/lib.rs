@@ -105,6 +105,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     loggly::def,
     loki_logger::def,
     mocking::def,
+    mqtt_proxy::def,
     multi_auth::def,
     node_status::def,
     prometheus::def,

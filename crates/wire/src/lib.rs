@@ -7,6 +7,7 @@
 mod body;
 mod field;
 mod method;
+mod reason;
 mod target;
 
 pub mod conditional;
@@ -21,4 +22,5 @@ pub use http1::request::{HeadError, RequestHead};
 pub use http1::response::{ResponseError, ResponseHead};
 pub use http1::view::RequestView;
 pub use method::Method;
+pub use reason::reason;
 pub use target::{NormalisedPath, host_of, normalise_path};

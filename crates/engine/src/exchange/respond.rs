@@ -13,7 +13,7 @@ use plugin::{
 };
 use snapshot::{Route, Snapshot};
 use wire::http1::{Lines, push_decimal};
-use wire::{BodyLength, Known, ResponseHead};
+use wire::{BodyLength, Known, ResponseHead, reason};
 
 /// Unread bytes of a request's body that are worth reading to keep the connection.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -397,50 +397,4 @@ fn error_page(status: u16) -> Vec<u8> {
          <hr><center>Tidegate</center>\r\n</body>\r\n</html>\r\n"
     )
     .into_bytes()
-}
-
-/// The reason phrase of a status (RFC 9110 section 15; nginx's words for 408, 413, 414 and 503).
-fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        204 => "No Content",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        402 => "Payment Required",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        408 => "Request Time-out",
-        409 => "Conflict",
-        410 => "Gone",
-        411 => "Length Required",
-        412 => "Precondition Failed",
-        413 => "Request Entity Too Large",
-        414 => "Request-URI Too Large",
-        415 => "Unsupported Media Type",
-        416 => "Requested Range Not Satisfiable",
-        417 => "Expectation Failed",
-        421 => "Misdirected Request",
-        422 => "Unprocessable Entity",
-        426 => "Upgrade Required",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Temporarily Unavailable",
-        504 => "Gateway Time-out",
-        505 => "HTTP Version Not Supported",
-        _ => "Unknown",
-    }
 }
