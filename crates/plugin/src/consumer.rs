@@ -2,7 +2,7 @@
 
 use crate::auth::{AuthenticatorId, CompiledCredential};
 use crate::chain::body_need;
-use crate::{Authenticator, CompiledPlugin};
+use crate::{Authenticator, CompiledPlugin, Stored};
 use model::var::BodyNeed;
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ pub struct ConsumerInfo {
     pub group_id: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The consumer as the store holds it.
+    pub stored: Stored,
     /// Its own plugins, those that authenticate left out: they have done their part once it is known.
     pub plugins: Arc<[CompiledPlugin]>,
 }

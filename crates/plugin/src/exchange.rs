@@ -2,7 +2,7 @@
 
 use crate::extras::Extras;
 use crate::{
-    Chain, ClientView, ConsumerInfo, Consumers, Extensions, HeaderEdits, Identity, Request, Services,
+    Chain, ClientView, ConsumerInfo, Consumers, Extensions, HeaderEdits, Identity, Request, Services, Stored,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -189,6 +189,10 @@ pub struct RouteInfo {
     pub service_id: String,
     /// Its service's name; empty where there is none.
     pub service_name: String,
+    /// The route as the store holds it.
+    pub stored: Stored,
+    /// Its service as the store holds it.
+    pub service_stored: Stored,
 }
 
 /// What is known of the upstream's part.

@@ -37,6 +37,7 @@ mod services;
 mod session;
 mod shared;
 mod start;
+mod stored;
 mod target;
 mod upstream_choice;
 mod upstreams;
@@ -83,6 +84,7 @@ pub use services::{
 };
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
+pub use stored::Stored;
 pub use target::{Authority, MethodName, Target, encode_controls, encode_path};
 pub use upstream_choice::UpstreamChoice;
 pub use upstreams::CompileUpstream;

@@ -3,7 +3,7 @@
 use crate::link::{Resources, next_serial};
 use crate::resource::{Form, Resource};
 use model::Kind;
-use plugin::{CompiledCredential, CompiledPlugin, ConsumerGroup, ConsumerInfo, Consumers, Identity};
+use plugin::{CompiledCredential, CompiledPlugin, ConsumerGroup, ConsumerInfo, Consumers, Identity, Stored};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,11 +27,13 @@ impl ConsumerIndex {
                 self.consumers.set_group(id, group.map(Arc::new));
             }
             (Kind::Consumer, Some(Form::Consumer(form))) => {
+                let stored = resource.map(|found| Stored::new(Arc::clone(&found.value)));
                 let info = Arc::new(ConsumerInfo {
                     serial: next_serial(),
                     name: id.to_owned(),
                     group_id: form.group_id.clone(),
                     labels: form.labels.clone(),
+                    stored: stored.unwrap_or_default(),
                     plugins: resource.map(plugins).unwrap_or_default(),
                 });
                 self.consumers.set(id, Some(Arc::clone(&info)));

@@ -5,7 +5,7 @@ use crate::bound::BoundPlugin;
 use crate::resource::{Form, Reference, Resource, RouteForm, ServiceForm};
 use crate::{Broken, Route, StreamRoute, Upstream};
 use model::Kind;
-use plugin::{Chain, CompiledPlugin, RouteInfo};
+use plugin::{Chain, CompiledPlugin, RouteInfo, Stored};
 use router::RouteEntry;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -62,7 +62,7 @@ pub(crate) fn link_stream(id: &str, resource: &Resource, resources: &Resources) 
     }
     let of_service = service.map(|(service, _)| &*service.stream_plugins);
     Some(StreamRoute {
-        info: route_info(id, &form.name, form.service_ref.as_ref(), service),
+        info: route_info(id, resource, &form.name, form.service_ref.as_ref(), service),
         chain: Chain::new(merge([Some(&*resource.plugins), of_service].into_iter().flatten())),
         upstream,
         broken,
@@ -125,7 +125,7 @@ fn compose(
         _ => Chain::new(merge(layers.into_iter().flatten().map(|layer| &*layer.plugins))),
     };
     Route {
-        info: route_info(id, &form.name, form.service_ref.as_ref(), service),
+        info: route_info(id, resource, &form.name, form.service_ref.as_ref(), service),
         chain,
         upstream,
         site: site(resource, service.map(|(resource, _)| resource)),
@@ -137,6 +137,7 @@ fn compose(
 
 fn route_info(
     id: &str,
+    resource: &Resource,
     name: &str,
     service_ref: Option<&Reference>,
     service: Option<(&Resource, &ServiceForm)>,
@@ -147,6 +148,10 @@ fn route_info(
         name: name.to_owned(),
         service_id: service_ref.map_or_else(String::new, |reference| reference.id().to_owned()),
         service_name: service.map_or_else(String::new, |(_, service)| service.name.clone()),
+        stored: Stored::new(Arc::clone(&resource.value)),
+        service_stored: service
+            .map(|(resource, _)| Stored::new(Arc::clone(&resource.value)))
+            .unwrap_or_default(),
     }
 }
 

@@ -42,6 +42,24 @@ fn a_change_reaches_every_route_that_uses_the_resource() {
 }
 
 #[test]
+fn a_route_brings_itself_and_its_service_as_stored() {
+    let mut gateway = Gateway::with(&[
+        ("/routes/1", json!({"uri": "/", "name": "r", "service_id": 1})),
+        ("/services/1", json!({"name": "before"})),
+    ]);
+    let names = |gateway: &Gateway| {
+        let route = gateway.route("/");
+        [&route.info.stored, &route.info.service_stored]
+            .map(|stored| stored.members().map(|all| all["name"].clone()))
+    };
+    assert_eq!(names(&gateway), [Some(json!("r")), Some(json!("before"))]);
+    gateway.put("/services/1", &json!({"name": "after"}));
+    assert_eq!(names(&gateway), [Some(json!("r")), Some(json!("after"))]);
+    gateway.put("/routes/1", &json!({"uri": "/", "name": "alone"}));
+    assert_eq!(names(&gateway), [Some(json!("alone")), None]);
+}
+
+#[test]
 fn what_did_not_change_is_carried_over() {
     let upstream = json!({"nodes": {"a:1": 1}});
     let mut resource = alpha("x");

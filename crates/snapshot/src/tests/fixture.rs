@@ -168,7 +168,7 @@ pub(crate) fn describe(route: &Route) -> String {
         format!("{nodes:?} {:?} {}", upstream.timeouts, upstream.retries())
     });
     // Every compiled form has a serial of its own, which no request notices.
-    let RouteInfo { serial: _, id, name, service_id, service_name } = &route.info;
+    let RouteInfo { id, name, service_id, service_name, .. } = &route.info;
     format!(
         "{:?} {:?} {upstream:?} {:?} {} {:?}",
         [id, name, service_id, service_name],
