@@ -55,6 +55,20 @@ pub fn fields(form: &[u8]) -> Value {
     Value::Object(all)
 }
 
+/// All arguments of a query, as APISIX tells them to others: as [`fields`], and one without `=` is `true`.
+#[must_use]
+pub fn query_args(query: &[u8]) -> Value {
+    let mut all = Map::new();
+    for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
+            Some(equals) => (&pair[..equals], text(&decode(&pair[equals + 1..])).into()),
+            None => (pair, Value::Bool(true)),
+        };
+        add(&mut all, text(&decode(name)), value);
+    }
+    Value::Object(all)
+}
+
 /// All parts of a multipart form by their names; lines may end in CRLF or LF. `None` where `content_type` names no
 /// boundary.
 pub(crate) fn parts(content_type: &str, body: &[u8]) -> Option<Value> {
@@ -117,8 +131,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn add(all: &mut Map<String, Value>, name: String, value: String) {
-    let value = Value::String(value);
+fn add(all: &mut Map<String, Value>, name: String, value: impl Into<Value>) {
+    let value = value.into();
     match all.get_mut(&name) {
         None => {
             all.insert(name, value);
@@ -132,6 +146,12 @@ fn add(all: &mut Map<String, Value>, name: String, value: String) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn arguments_of_a_query_have_types() {
+        let args = query_args(b"a=1&b&a=x%20y&b&&c=&%64=+");
+        assert_eq!(args, json!({"a": ["1", "x y"], "b": [true, true], "c": "", "d": " "}));
+    }
 
     #[test]
     fn encoded_forms_are_decoded() {

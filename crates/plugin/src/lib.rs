@@ -63,7 +63,7 @@ pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, T
 pub use extensions::Extensions;
 pub use extras::Extras;
 pub use flow::{Flow, Reply, Resume, StreamFlow};
-pub use form::fields as form_fields;
+pub use form::{fields as form_fields, query_args};
 pub use headers::{HeaderEdits, write_field};
 pub use held::{HELD_BYTES_MAX, HeldBytes};
 pub use hooks::{

@@ -48,13 +48,25 @@ impl CompileContext<'_> {
     /// # Errors
     /// A URL that is none, or names another scheme.
     pub fn endpoint(&self, url: &str, options: EndpointOptions) -> Result<Endpoint, Vec<ConfigError>> {
+        self.endpoint_of(&["http", "https"], url, options)
+    }
+
+    /// As [`Self::endpoint`], for URLs with one of `schemes`: also `grpc` and `grpcs`, which are asked over HTTP/2.
+    ///
+    /// # Errors
+    /// As [`Self::endpoint`].
+    pub fn endpoint_of(
+        &self,
+        schemes: &[&str],
+        url: &str,
+        options: EndpointOptions,
+    ) -> Result<Endpoint, Vec<ConfigError>> {
         let bad = |message: &str| vec![ConfigError::new("", format!("{message}: \"{url}\""))];
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("not an absolute URL"))?;
-        let scheme = match scheme.to_ascii_lowercase().as_str() {
-            "http" => "http",
-            "https" => "https",
-            _ => return Err(bad("the URL's scheme must be http or https")),
-        };
+        let scheme = *schemes
+            .iter()
+            .find(|allowed| scheme.eq_ignore_ascii_case(allowed))
+            .ok_or_else(|| bad(&format!("the URL's scheme must be {}", schemes.join(" or "))))?;
         let (authority, target) = match rest.find(['/', '?']) {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
@@ -67,7 +79,7 @@ impl CompileContext<'_> {
         if !is_target(target.as_bytes()) || !is_authority(authority.as_bytes()) {
             return Err(bad("the URL has characters that must be percent-encoded"));
         }
-        let port = port.unwrap_or(if scheme == "https" { 443 } else { 80 });
+        let port = port.unwrap_or(if matches!(scheme, "https" | "grpcs") { 443 } else { 80 });
         let upstream = self.upstream(&json!({
             "type": "roundrobin",
             "scheme": scheme,
@@ -142,6 +154,8 @@ pub struct Call {
     pub body: CallBody,
     /// How long each step may take.
     pub timeouts: CallTimeouts,
+    /// Whether the request may be sent again though its method doesn't say so: a POST that only asks.
+    pub repeatable: bool,
 }
 
 impl Call {
@@ -168,7 +182,8 @@ impl Call {
             return Err(BadCall("the host holds a character that no host may have"));
         }
         let (method, body) = (method.to_owned(), CallBody::Empty);
-        Ok(Self { method, authority, target, headers: HeaderEdits::default(), body, timeouts })
+        let headers = HeaderEdits::default();
+        Ok(Self { method, authority, target, headers, body, timeouts, repeatable: false })
     }
 
     /// The method's token.
@@ -192,7 +207,7 @@ impl Call {
     /// Whether the request may be sent again where nothing of an answer came (RFC 9110 section 9.2.2).
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
-        wire::Method::from_token(self.method.as_bytes()).is_idempotent()
+        (self.repeatable || wire::Method::from_token(self.method.as_bytes()).is_idempotent())
             && !matches!(self.body, CallBody::Stream(_))
     }
 }
