@@ -2,8 +2,47 @@
 
 use model::ConfigError;
 use model::var::{Template, VarSource};
-use plugin::HeaderEdits;
+use plugin::{Authority, HeaderEdits, RequestEdits};
 use serde_json::{Map, Value};
+
+/// Fields that are the connection's or the framing's (RFC 9110 section 7.6.1): the engine alone writes them.
+const OF_CONNECTION: [&str; 8] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Whether a field called `name` (any case) is the connection's or the framing's, which no plugin may set.
+pub(crate) fn is_of_connection(name: &str) -> bool {
+    OF_CONNECTION.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+/// Gives the upstream `values` in place of what the client sent under `name`; none removes the field. `Host` is the one
+/// that the request is sent for, and fields of the connection are left alone.
+pub(crate) fn set_for_upstream(edits: &mut RequestEdits, name: &str, values: &[impl AsRef<[u8]>]) {
+    if name.eq_ignore_ascii_case("host") {
+        if let Some(host) = values.first().and_then(|value| Authority::new(value.as_ref())) {
+            edits.host = Some(host);
+        }
+        return;
+    }
+    if is_of_connection(name) {
+        return;
+    }
+    edits.headers.remove(name);
+    for (at, value) in values.iter().enumerate() {
+        if at == 0 {
+            edits.headers.set(name, value);
+        } else {
+            edits.headers.append(name, value);
+        }
+    }
+}
 
 /// The operations of one configuration, in the order in which they apply.
 #[derive(Debug, Default)]

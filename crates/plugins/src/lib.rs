@@ -50,6 +50,7 @@ pub mod mocking;
 pub mod mqtt_proxy;
 pub mod multi_auth;
 pub mod node_status;
+pub mod opa;
 pub mod prometheus;
 pub mod proxy_cache;
 pub mod proxy_rewrite;
@@ -108,6 +109,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     mqtt_proxy::def,
     multi_auth::def,
     node_status::def,
+    opa::def,
     prometheus::def,
     proxy_cache::def,
     proxy_rewrite::def,

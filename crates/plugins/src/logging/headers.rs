@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 const HOP_BY_HOP: [&[u8]; 3] = [b"connection", b"keep-alive", b"transfer-encoding"];
 
 /// The request's fields, with what plugins changed in them.
-pub(super) fn of_request(exchange: &Exchange<'_>) -> Map<String, Value> {
+pub(crate) fn of_request(exchange: &Exchange<'_>) -> Map<String, Value> {
     let (view, edits) = (exchange.request.view, exchange.request.edits.as_ref());
     let own = view.head.fields.iter().map(|field| (field.name.get(view.bytes), field.value.get(view.bytes)));
     collect(own, edits.map(|edits| &edits.headers))

@@ -7,6 +7,8 @@ mod format;
 mod headers;
 mod schema;
 
+pub(crate) use headers::of_request as request_fields;
+
 use bodies::Bodies;
 use delivery::{Backlog, Batches, Delivery, Destination, Gathering};
 pub use entry::Entry;

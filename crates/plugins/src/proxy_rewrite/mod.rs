@@ -25,7 +25,7 @@
 
 mod schema;
 
-use crate::headers::{self, HeaderOps};
+use crate::headers::{self, HeaderOps, is_of_connection};
 use crate::text::{Substitution, encode_controls, encode_path};
 use model::ConfigError;
 use model::var::{Template, Var, VarSource};
@@ -41,18 +41,6 @@ use std::borrow::Cow;
 pub fn def() -> PluginDef {
     PluginDef::new::<ProxyRewrite>("proxy-rewrite", 1008).on_rewrite().build()
 }
-
-/// Fields that are the connection's or the framing's (RFC 9110 section 7.6.1).
-const NOT_OURS: [&str; 8] = [
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// What a user writes.
 #[derive(Debug, Deserialize)]
@@ -113,7 +101,7 @@ impl Plugin for ProxyRewrite {
             regex_uri,
             method,
             host: config.host.as_deref().map(Template::parse).or(of_header),
-            headers: headers.without(|name| name.eq_ignore_ascii_case("host") || is_listed(name, &NOT_OURS)),
+            headers: headers.without(|name| name.eq_ignore_ascii_case("host") || is_of_connection(name)),
             real_uri: config.use_real_request_uri_unsafe,
         })
     }
@@ -121,10 +109,6 @@ impl Plugin for ProxyRewrite {
     fn schema() -> Value {
         schema::config()
     }
-}
-
-fn is_listed(name: &str, list: &[&str]) -> bool {
-    list.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
 /// The operations; the old form is an object of fields to set. The messages are APISIX's.

@@ -37,6 +37,7 @@ mod logs;
 mod misbehaving_clients;
 mod misbehaving_upstreams;
 mod nested_plugins;
+mod opa;
 mod plugin_calls;
 mod protocol;
 mod readme;
