@@ -18,8 +18,11 @@
 //!
 //! ## Differences from APISIX
 //! - An answer of the service with more than 1 MiB counts as an error.
+//! - Fields that frame a message are left alone in `upstream_headers` and `client_headers`; `Host` is the one that the
+//!   request is sent for.
 //! - Fields that the plugin or `extra_headers` set can't be replaced by `request_headers`, whatever their case.
 
+use crate::headers::{is_of_connection, set_for_upstream};
 use crate::service_call::{self, ServiceConfig};
 use bytes::Bytes;
 use model::ConfigError;
@@ -211,20 +214,17 @@ impl Verdict {
         };
         if status >= 300 {
             let mut reply = Reply::text(status, body);
-            for name in &self.client_headers {
+            for name in self.client_headers.iter().filter(|name| !is_of_connection(name)) {
                 for value in fields.all(name) {
                     reply = reply.with_header(name.clone(), value);
                 }
             }
             return Flow::reply(reply);
         }
-        let headers = &mut exchange.request.edit().headers;
+        let edits = exchange.request.edit();
         for name in &self.upstream_headers {
             // What the client sent under this name never passes for the service's word.
-            match fields.get(name) {
-                Some(value) => headers.set(name, value),
-                None => headers.remove(name),
-            }
+            set_for_upstream(edits, name, fields.get(name).as_slice());
         }
         Flow::Next
     }
@@ -304,6 +304,26 @@ mod tests {
         bench.services.answer(200, &[], &"x".repeat(ANSWER_MAX + 1));
         let chain = chain(&json!({"uri": "http://a.test"}));
         assert_eq!(testkit::access(&chain, &mut bench.exchange()), 403, "an answer without end");
+    }
+
+    #[test]
+    fn fields_that_frame_a_message_are_left_alone() {
+        let names = json!(["Content-Length", "Transfer-Encoding", "Connection", "Host", "X-A"]);
+        let chain =
+            chain(&json!({"uri": "http://a.test", "upstream_headers": names, "client_headers": names}));
+        let fields =
+            [("Content-Length", "9"), ("Transfer-Encoding", "chunked"), ("Host", "b.com"), ("X-A", "1")];
+        let bench = Bench::new("GET /");
+        bench.services.answer(200, &fields, "");
+        let mut exchange = bench.exchange();
+        assert_eq!(testkit::access(&chain, &mut exchange), 0);
+        let edits = exchange.request.edit();
+        assert_eq!(testkit::lines(&edits.headers), "X-A: 1\r\n");
+        assert_eq!(edits.host.as_deref(), Some(&b"b.com"[..]));
+        bench.services.answer(401, &fields, "");
+        let reply = testkit::request(&chain, &mut bench.exchange()).expect("refused");
+        let names: Vec<_> = reply.headers.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["Host", "X-A"]);
     }
 
     #[test]
