@@ -13,6 +13,7 @@ mod limit_key;
 pub mod logging;
 mod random;
 mod redis_policy;
+mod request_copy;
 mod service_call;
 mod status;
 mod text;
@@ -53,6 +54,7 @@ pub mod node_status;
 pub mod opa;
 pub mod prometheus;
 pub mod proxy_cache;
+pub mod proxy_mirror;
 pub mod proxy_rewrite;
 pub mod public_api;
 pub mod real_ip;
@@ -112,6 +114,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     opa::def,
     prometheus::def,
     proxy_cache::def,
+    proxy_mirror::def,
     proxy_rewrite::def,
     public_api::def,
     real_ip::def,

@@ -40,6 +40,7 @@ mod nested_plugins;
 mod opa;
 mod plugin_calls;
 mod protocol;
+mod proxy_mirror;
 mod readme;
 mod referees;
 mod reload;
