@@ -85,6 +85,7 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
             id: proxy.id.clone().unwrap_or_else(|| as_uuid(&own.node_id)),
             pid: std::process::id(),
             seed: own.seed,
+            real_ip_header: Some(http.real_ip_header.clone()).filter(|name| name != "proxy_protocol"),
             https_port: settings
                 .tls
                 .listen

@@ -26,6 +26,7 @@ mod hooks;
 mod kept;
 mod lifecycle;
 mod log_source;
+mod loopback;
 mod meta;
 mod nested;
 mod observed;
@@ -71,6 +72,7 @@ pub use hooks::{
 };
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use lifecycle::{Lifecycle, OnProcessStart, OnProcessStop, OnWorker, ProcessContext, WorkerContext};
+pub use loopback::Loopback;
 pub use meta::Meta;
 pub use nested::{FindIngredients, NESTING_MAX, Nested};
 pub use observed::Remembered;

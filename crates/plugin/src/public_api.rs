@@ -1,6 +1,6 @@
 //! What plugins answer to clients: endpoints that are reached where a route opens them, and nowhere else.
 
-use crate::{CompileContext, Exchange, Flow, PluginDef, Registry, Reply, Shared};
+use crate::{CompileContext, CompileUpstream, Exchange, Flow, Nested, Reply, Shared};
 use observe::Metrics;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -20,12 +20,34 @@ pub struct PublicApi {
 #[derive(Debug, Clone, Copy)]
 pub struct ApiContext<'a> {
     /// The process's shared plugin state.
-    pub shared: &'a Shared,
+    pub shared: &'a Arc<Shared>,
     /// The plugin's part of `plugin_attr` in the configuration file.
     pub attributes: Option<&'a Value>,
+    /// The plugin's `plugin_metadata`. The endpoints are made again when it changes.
+    pub metadata: Option<&'a Value>,
+    pub(crate) compile_upstream: CompileUpstream,
 }
 
 impl CompileContext<'_> {
+    /// The endpoints for clients that the plugins of this gateway have. The plugin that asks is compiled again when the
+    /// metadata of one that has endpoints changes.
+    #[must_use]
+    pub fn public_apis(&self) -> Vec<PublicApi> {
+        let mut apis = Vec::new();
+        for def in self.registry.all() {
+            let Some(make) = &def.public_apis else { continue };
+            let context = ApiContext {
+                shared: &self.registry.shared,
+                attributes: self.registry.attributes(&def.name),
+                metadata: self.ingredients.find(&def.name, &Value::Null).metadata,
+                compile_upstream: self.registry.compile_upstream,
+            };
+            apis.extend(make(context));
+            self.nested.borrow_mut().push(Nested { name: Arc::clone(&def.name), proto: None });
+        }
+        apis
+    }
+
     /// The process's metrics, where a plugin registers its own: `cx.metrics().counter(name, help, labels)`. A family that
     /// is registered stays until the process ends, whatever becomes of the configuration.
     #[must_use]
@@ -44,17 +66,6 @@ impl PublicApi {
         answer: impl Fn(&Exchange<'_>) -> Flow + Send + Sync + 'static,
     ) -> Self {
         Self { method: Cow::Borrowed("GET"), uri: uri.into(), answer: Box::new(answer) }
-    }
-}
-
-impl Registry {
-    /// The endpoints of all plugins.
-    pub(crate) fn public_apis(&self) -> Vec<PublicApi> {
-        let of = |def: &Arc<PluginDef>| {
-            let make = def.public_apis.as_ref()?;
-            Some(make(ApiContext { shared: &self.shared, attributes: self.attributes(&def.name) }))
-        };
-        self.all().iter().filter_map(of).flatten().collect()
     }
 }
 

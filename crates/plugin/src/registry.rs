@@ -5,7 +5,7 @@ use crate::chain::CompiledPlugin;
 use crate::upstreams::as_written;
 use crate::{
     Background, CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Meta, Nested,
-    PluginDef, PublicApi, Shared,
+    PluginDef, Shared,
 };
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
@@ -110,12 +110,6 @@ impl CompileContext<'_> {
     #[must_use]
     pub fn files(&self) -> &FileAccess {
         &self.registry.files
-    }
-
-    /// The endpoints for clients that the plugins of this gateway have.
-    #[must_use]
-    pub fn public_apis(&self) -> Vec<PublicApi> {
-        self.registry.public_apis()
     }
 }
 

@@ -66,6 +66,7 @@ impl Bench {
                 id: "an-id".to_owned(),
                 pid: 1,
                 seed: 1,
+                real_ip_header: Some("X-Real-IP".to_owned()),
                 https_port: Some(9443),
             },
             worker: WorkerToken::claim().expect("fewer tests than tokens"),

@@ -25,8 +25,17 @@ impl CompileContext<'_> {
     /// # Errors
     /// Every mistake; paths start at the upstream.
     pub fn upstream(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
-        let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
-        let upstream: model::Upstream = serde_json::from_value(written.clone()).map_err(unreadable)?;
-        (self.registry.compile_upstream)(&upstream, self.shared).map(UpstreamChoice::Written)
+        compile_written(self.registry.compile_upstream, self.shared, written)
     }
+}
+
+/// Compiles an upstream in its JSON form.
+pub(crate) fn compile_written(
+    compile: CompileUpstream,
+    shared: &Shared,
+    written: &Value,
+) -> Result<UpstreamChoice, Vec<ConfigError>> {
+    let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
+    let upstream: model::Upstream = serde_json::from_value(written.clone()).map_err(unreadable)?;
+    compile(&upstream, shared).map(UpstreamChoice::Written)
 }
