@@ -20,6 +20,7 @@ mod text;
 
 pub mod api_breaker;
 pub mod basic_auth;
+pub mod batch_requests;
 pub mod brotli;
 pub mod clickhouse_logger;
 pub mod consumer_restriction;
@@ -80,6 +81,7 @@ pub mod zipkin;
 pub const ALL: &[fn() -> PluginDef] = &[
     api_breaker::def,
     basic_auth::def,
+    batch_requests::def,
     brotli::def,
     clickhouse_logger::def,
     consumer_restriction::def,

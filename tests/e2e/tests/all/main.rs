@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod admin_access;
+mod batch_requests;
 mod bench;
 mod bodies;
 mod body_filters;
