@@ -16,6 +16,7 @@ mod control;
 mod def;
 mod exchange;
 mod extensions;
+mod external_user;
 mod extras;
 mod flow;
 mod form;
@@ -62,6 +63,7 @@ pub use control::{ControlAnswer, ControlApi, ControlBody, ControlHandler, Contro
 pub use def::{Compile, Plugin, PluginDef, PluginDefBuilder, schema_of};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extensions::Extensions;
+pub use external_user::ExternalUser;
 pub use extras::Extras;
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::{fields as form_fields, query_args};

@@ -18,6 +18,7 @@ mod service_call;
 mod status;
 mod text;
 
+pub mod acl;
 pub mod api_breaker;
 pub mod basic_auth;
 pub mod batch_requests;
@@ -79,6 +80,7 @@ pub mod zipkin;
 
 /// All plugins of routes, in alphabetical order.
 pub const ALL: &[fn() -> PluginDef] = &[
+    acl::def,
     api_breaker::def,
     basic_auth::def,
     batch_requests::def,
