@@ -20,6 +20,7 @@ mod text;
 
 pub mod acl;
 pub mod api_breaker;
+pub mod attach_consumer_label;
 pub mod basic_auth;
 pub mod batch_requests;
 pub mod brotli;
@@ -82,6 +83,7 @@ pub mod zipkin;
 pub const ALL: &[fn() -> PluginDef] = &[
     acl::def,
     api_breaker::def,
+    attach_consumer_label::def,
     basic_auth::def,
     batch_requests::def,
     brotli::def,
