@@ -72,6 +72,7 @@ pub mod splunk_hec_logging;
 pub mod syslog;
 pub mod tcp_logger;
 pub mod tencent_cloud_cls;
+pub mod traffic_label;
 pub mod traffic_split;
 pub mod ua_restriction;
 pub mod udp_logger;
@@ -135,6 +136,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     syslog::def,
     tcp_logger::def,
     tencent_cloud_cls::def,
+    traffic_label::def,
     traffic_split::def,
     ua_restriction::def,
     udp_logger::def,
