@@ -31,6 +31,7 @@ pub mod csrf;
 pub mod datadog;
 pub mod echo;
 pub mod elasticsearch_logger;
+pub mod error_page;
 pub mod example_plugin;
 pub mod fault_injection;
 pub mod file_logger;
@@ -95,6 +96,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     datadog::def,
     echo::def,
     elasticsearch_logger::def,
+    error_page::def,
     example_plugin::def,
     fault_injection::def,
     file_logger::def,
