@@ -43,6 +43,7 @@ pub mod gzip;
 pub mod hmac_auth;
 pub mod http_logger;
 pub mod ip_restriction;
+pub mod jwe_decrypt;
 pub mod jwt_auth;
 pub mod key_auth;
 pub mod lago;
@@ -108,6 +109,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     hmac_auth::def,
     http_logger::def,
     ip_restriction::def,
+    jwe_decrypt::def,
     jwt_auth::def,
     key_auth::def,
     lago::def,
