@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - `ksuid` is refused for now; so are names that no header field can have, and ids of more than 4096 characters.
+//! - Names that no header field can have are refused, and ids of more than 4096 characters.
 //! - The variable `$request_id` stays the gateway's own number.
 
 use crate::headers::is_token;
@@ -35,6 +35,9 @@ pub fn def() -> PluginDef {
 /// nanoid's alphabet: 64 characters, so that 6 random bits make one without favouring any.
 const NANOID: &[u8; 64] = b"-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const NANOID_LENGTH: usize = 21;
+
+/// When the seconds of a KSUID begin: 13 May 2014, 1.4 billion seconds after those of Unix.
+const KSUID_EPOCH_S: u64 = 1_400_000_000;
 
 /// Characters of an id. Each request draws them anew, and servers take header lines of 8 KiB at most.
 const LENGTH_MAX: usize = 4096;
@@ -76,9 +79,6 @@ impl Plugin for RequestId {
     type Config = Config;
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
-        if config.algorithm == Algorithm::Ksuid {
-            return Err(vec![ConfigError::new("/algorithm", "ksuid is not there yet; the others are")]);
-        }
         if !is_token(&config.header_name) {
             return Err(vec![ConfigError::new("/header_name", "is no name of a header field")]);
         }
@@ -156,7 +156,8 @@ impl RequestId {
                 self.letters(self.config.range_id.char_set.as_bytes(), self.config.range_id.length)
             }
             Algorithm::Uuidv7 => self.uuid(Some(self.clock.unix_ms(exchange.timing.started))),
-            Algorithm::Uuid | Algorithm::Ksuid => self.uuid(None),
+            Algorithm::Uuid => self.uuid(None),
+            Algorithm::Ksuid => self.ksuid(self.clock.unix_ms(exchange.timing.started) / 1000),
         }
     }
 
@@ -171,6 +172,17 @@ impl RequestId {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         let hex = format!("{:032x}", u128::from_be_bytes(bytes));
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// A K-sortable unique id: 4 bytes of seconds since [`KSUID_EPOCH_S`] and 16 random ones as a number in base 62, so
+    /// that later ids sort behind earlier ones.
+    fn ksuid(&self, unix_s: u64) -> String {
+        let mut bytes = [0; 20];
+        self.fill(&mut bytes[4..]);
+        // The 32 bits last until 2150.
+        let seconds = u32::try_from(unix_s.saturating_sub(KSUID_EPOCH_S)).unwrap_or(u32::MAX);
+        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
+        base62(bytes)
     }
 
     fn letters(&self, alphabet: &[u8], length: usize) -> String {
@@ -192,6 +204,22 @@ impl RequestId {
     }
 }
 
+/// The number that `bytes` spell, in 27 digits of base 62.
+fn base62(mut bytes: [u8; 20]) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut text = [b'0'; 27];
+    for place in text.iter_mut().rev() {
+        let mut rest = 0;
+        for byte in &mut bytes {
+            let number = rest << 8 | u32::from(*byte);
+            *byte = u8::try_from(number / 62).unwrap_or_default();
+            rest = number % 62;
+        }
+        *place = DIGITS[rest as usize];
+    }
+    text.iter().copied().map(char::from).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +239,9 @@ mod tests {
 
     #[test]
     fn ids_are_made_or_kept_and_shown() {
-        for (algorithm, length) in [("uuid", 36), ("uuidv7", 36), ("nanoid", 21), ("range_id", 16)] {
+        for (algorithm, length) in
+            [("uuid", 36), ("uuidv7", 36), ("nanoid", 21), ("range_id", 16), ("ksuid", 27)]
+        {
             let (id, lines) = run(&json!({"algorithm": algorithm}), "GET /");
             let id = id.expect("an id");
             assert_eq!(id.len(), length, "{id}");
@@ -221,6 +251,17 @@ mod tests {
         let (id, lines) = run(&json!({}), "GET /\nX-Request-Id: mine");
         assert_eq!((id.as_deref(), lines.as_str()), (Some("mine"), "X-Request-Id: mine\r\n"));
         assert_eq!(run(&json!({"include_in_response": false}), "GET /").1, "");
+    }
+
+    #[test]
+    fn a_ksuid_is_a_number_in_base_62() {
+        let mut payload = [0; 20];
+        assert_eq!(base62(payload), "0".repeat(27));
+        payload[19] = 61;
+        assert_eq!(base62(payload), format!("{}z", "0".repeat(26)));
+        payload[18] = 1;
+        assert_eq!(base62(payload), format!("{}57", "0".repeat(25)), "256 + 61 = 5 * 62 + 7");
+        assert_eq!(base62([0xff; 20]), "aWgEPTl1tmebfsQzFP4bxwgy80V", "the largest that the format has");
     }
 
     #[test]
