@@ -19,6 +19,7 @@ mod status;
 mod text;
 
 pub mod acl;
+pub mod ai;
 pub mod api_breaker;
 pub mod attach_consumer_label;
 pub mod basic_auth;
@@ -85,6 +86,7 @@ pub mod zipkin;
 /// All plugins of routes, in alphabetical order.
 pub const ALL: &[fn() -> PluginDef] = &[
     acl::def,
+    ai::def,
     api_breaker::def,
     attach_consumer_label::def,
     basic_auth::def,
