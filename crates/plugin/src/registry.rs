@@ -354,6 +354,13 @@ impl Registry {
         let unknown = || vec![ConfigError::new("", format!("unknown plugin [{name}]"))];
         let entry = self.entries.get(name).ok_or_else(unknown)?;
         Meta::compile(config)?;
+        let report = entry.validator.check(config);
+        if !report.is_ok() {
+            // The outer plugin words the refusal, and APISIX's line for it is the first.
+            let mut errors = report.errors;
+            errors.iter_mut().zip(report.first).for_each(|(error, first)| error.message = first);
+            return Err(errors);
+        }
         let (hooks, nested) = self.hooks(entry, config, ingredients, parent, depth)?;
         Ok(CompiledPlugin::new(Arc::clone(&entry.def), None, hooks, nested))
     }

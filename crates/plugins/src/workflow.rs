@@ -171,6 +171,10 @@ impl Action {
 }
 
 fn action(name: &str, config: &Value, cx: &CompileContext<'_>) -> Result<Action, Vec<ConfigError>> {
+    if config.get("group").is_some() {
+        // A group's settings are those of resources, and actions differ within one.
+        return Err(vec![ConfigError::new("/group", "group is not supported")]);
+    }
     Ok(Action::Plugin(Box::new(cx.compile(name, config)?)))
 }
 
@@ -178,6 +182,18 @@ fn code(config: &Value) -> Result<Action, Vec<ConfigError>> {
     let Some(code) = config.get("code") else {
         return Err(vec![ConfigError::new("", "property \"code\" is required")]);
     };
+    let kind = match code {
+        Value::String(_) => Some("string"),
+        Value::Bool(_) => Some("boolean"),
+        Value::Number(number) if number.is_f64() => Some("number"),
+        Value::Number(_) => None,
+        Value::Null | Value::Array(_) | Value::Object(_) => Some("table"),
+    };
+    if let Some(kind) = kind {
+        let message =
+            format!("property \"code\" validation failed: wrong type: expected integer, got {kind}");
+        return Err(vec![ConfigError::new("/code", message)]);
+    }
     let status = code.as_u64().and_then(|code| u16::try_from(code).ok());
     match status.filter(|status| (200..=599).contains(status)) {
         Some(status) => Ok(Action::Return(status)),
@@ -310,6 +326,16 @@ mod tests {
                 json!([{"actions": [["return", {"code": 99}]]}]),
                 "/rules/0/actions/0/1/code",
                 "from 200 to 599",
+            ),
+            (
+                json!([{"actions": [["return", {"code": "403"}]]}]),
+                "/rules/0/actions/0/1/code",
+                "property \"code\" validation failed: wrong type: expected integer, got string",
+            ),
+            (
+                json!([{"actions": [["limit-count", {"count": 1, "time_window": 60, "group": "g"}]]}]),
+                "/rules/0/actions/0/1/group",
+                "failed to validate the 'limit-count' action: group is not supported",
             ),
             (json!([{"actions": [["limit-count"]]}]), "/rules/0/actions/0/1", "configuration is missing"),
             (
