@@ -231,9 +231,13 @@ impl ApiBreaker {
     #[cold]
     fn refuse(&self, exchange: &Exchange<'_>) -> Flow {
         let Some((body, headers)) = &self.answer else { return Flow::status(self.code) };
-        let reply = headers.iter().fold(Reply::text(self.code, body.as_str()), |reply, (name, value)| {
+        let reply = headers.iter().fold(Reply::text(self.code, body.as_str()), |mut reply, (name, value)| {
             let mut rendered = Vec::new();
             value.render(exchange, &mut rendered);
+            if name.eq_ignore_ascii_case("content-type") {
+                // A body has one type: the last that is configured, as in nginx.
+                reply.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+            }
             reply.with_header(name.clone(), rendered)
         });
         Flow::reply(reply)
@@ -352,6 +356,7 @@ mod tests {
     fn the_answer_is_as_configured() {
         let headers =
             json!([{"key": "X-Client", "value": "$remote_addr!"}, {"key": "X-Client", "value": "b"}]);
+        let types = json!([{"key": "Content-Type", "value": "a/a"}, {"key": "content-type", "value": "b/b"}]);
         for (config, body, lines) in [
             (json!({"break_response_headers": headers}), None, vec![]),
             (
@@ -359,6 +364,7 @@ mod tests {
                 Some("later"),
                 vec!["127.0.0.1!", "b"],
             ),
+            (json!({"break_response_headers": types, "break_response_body": "{}"}), Some("{}"), vec!["b/b"]),
         ] {
             let mut config = config;
             config["break_response_code"] = json!(503);
