@@ -77,6 +77,13 @@ impl Expected {
         self.revision = source.data().revision;
     }
 
+    /// Whether the source holds other data than before the incident, and did not only lose what it had by changes that
+    /// nobody saw.
+    fn is_replaced(&self, found: &Data) -> bool {
+        let of = |data: &Data| (data.cluster, data.revision);
+        self.before.as_ref().is_some_and(|before| of(before) != of(found))
+    }
+
     fn incident(&mut self, source: &Source, data: Data) {
         self.before.get_or_insert_with(|| source.data());
         source.replace(data);
@@ -126,7 +133,7 @@ async fn run(steps: Vec<Step>) {
                 }
                 expected.clusters += 1;
                 let data = match step {
-                    Step::Restore(_) => data.rolled_back_to(to).restored_as(expected.clusters),
+                    Step::Restore(_) => Some(data.rolled_back_to(to).restored_as(expected.clusters)),
                     // To where it was: nothing happened.
                     _ if to == data.revision => continue,
                     // Takes back what the node has not seen: to the node, that never happened.
@@ -135,9 +142,17 @@ async fn run(steps: Vec<Step>) {
                         expected.up = true;
                         continue;
                     }
-                    _ => data.rolled_back_to(to),
+                    // Takes back the loss that the node has refused: what is left may have come about by changes.
+                    _ if !expected.is_replaced(&data) && to >= expected.revision => {
+                        source.replace(data.rolled_back_to(to));
+                        (expected.before, expected.up) = (None, true);
+                        None
+                    }
+                    _ => Some(data.rolled_back_to(to)),
                 };
-                expected.incident(&source, data);
+                if let Some(data) = data {
+                    expected.incident(&source, data);
+                }
             }
             Step::Undo => {
                 let Some(before) = expected.before.take() else { continue };
@@ -186,5 +201,15 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.unwrap().block_on(run(steps));
+    }
+}
+
+/// Found by the test above with some ten thousand cases: a loss that nobody saw is refused, and taken back.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_takes_back_a_refused_loss_is_followed_again() {
+    let lost = [Step::Stop, Step::Put(0), Step::Compact, Step::DeleteAll, Step::Start];
+    for after in [Step::Settle, Step::Accept, Step::Wipe, Step::Undo, Step::Restart, Step::Put(1)] {
+        let steps = lost.iter().cloned().chain([Step::RollBack(1), after, Step::Settle]);
+        run(steps.collect()).await;
     }
 }
