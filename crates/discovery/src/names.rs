@@ -28,12 +28,16 @@ pub fn asking(servers: &[SocketAddr]) -> io::Result<TokioResolver> {
     build(ResolverConfig::from_name_servers(config.collect()), ResolverOpts::default())
 }
 
+/// The largest file of name servers in bytes.
+const RESOLV_CONF_BYTES_MAX: u64 = 1 << 20;
+
 /// A resolver that asks whom this file in the form of `/etc/resolv.conf` names. To be made where an event loop runs.
 ///
 /// # Errors
 /// When the file can't be read.
 pub fn asking_as_in(file: &Path) -> io::Result<TokioResolver> {
-    let (config, options) = system_conf::parse_resolv_conf(std::fs::read(file)?).map_err(io::Error::other)?;
+    let (config, options) = system_conf::parse_resolv_conf(stdx::file::read(file, RESOLV_CONF_BYTES_MAX)?)
+        .map_err(io::Error::other)?;
     build(config, options)
 }
 

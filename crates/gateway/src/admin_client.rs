@@ -68,7 +68,7 @@ impl AdminClient {
             Some(key) => key,
             None => {
                 let path = launch::data_dir(&args.common)?.join("admin.key");
-                let read = std::fs::read_to_string(&path);
+                let read = stdx::file::read_text(&path, stdx::file::CREDENTIALS_BYTES_MAX);
                 let hint = || format!("no key is known (--key, the configuration, {})", path.display());
                 read.with_context(hint)?.trim().into()
             }

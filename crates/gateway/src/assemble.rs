@@ -154,7 +154,7 @@ pub fn upstream_tls(settings: &Settings, launch: &Launch) -> anyhow::Result<tls:
         match file {
             TrustedFile::System => trust.system = true,
             TrustedFile::Path(path) => {
-                let read = std::fs::read_to_string(launch.resolve(path));
+                let read = stdx::file::read_text(&launch.resolve(path), stdx::file::CREDENTIALS_BYTES_MAX);
                 trust.pem.push(read.with_context(|| unusable(path))?);
             }
         }

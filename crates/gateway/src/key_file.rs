@@ -1,6 +1,6 @@
 //! Keys that the gateway makes at its first start and keeps in the data directory, for their owner's eyes alone.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct Generated {
 
 /// Reads the key at `path`, or makes it there, readable for its owner alone. `name` is for messages.
 pub fn read_or_make(path: PathBuf, name: &str) -> anyhow::Result<Generated> {
-    match fs::read_to_string(&path) {
+    match stdx::file::read_text(&path, stdx::file::CREDENTIALS_BYTES_MAX) {
         Ok(text) => {
             let key = text.trim();
             // A crash between creating and writing leaves it empty; an empty key must never open anything.
@@ -70,6 +70,7 @@ fn random_hex() -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

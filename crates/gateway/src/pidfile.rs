@@ -18,6 +18,9 @@ const NAME: &str = "tidegate.pid";
 /// The name of the file with the configuration file's path.
 const CONFIG_NAME: &str = "tidegate.config";
 
+/// Longer than any path (`PATH_MAX` of Linux).
+const PATH_BYTES_MAX: u64 = 4096;
+
 /// Longer than any pid.
 const MAX_BYTES: u64 = 32;
 
@@ -101,7 +104,7 @@ pub fn record_config(data_dir: &Path, config: Option<&Path>) -> io::Result<()> {
 /// The configuration file that the process with this data directory reads: `Some(None)` for the defaults, `None` where
 /// nothing is recorded.
 pub fn recorded_config(data_dir: &Path) -> Option<Option<PathBuf>> {
-    let bytes = fs::read(data_dir.join(CONFIG_NAME)).ok()?;
+    let bytes = stdx::file::read(&data_dir.join(CONFIG_NAME), PATH_BYTES_MAX).ok()?;
     Some((!bytes.is_empty()).then(|| PathBuf::from(OsString::from_vec(bytes))))
 }
 

@@ -2,6 +2,7 @@
 
 pub mod bytes;
 pub mod clock;
+pub mod file;
 pub mod folders;
 pub mod hash;
 pub mod keyed;

@@ -36,7 +36,7 @@ impl Standalone {
     /// # Errors
     /// A file that can't be read, or holds no document.
     pub async fn open(memory: Arc<Embedded>, path: PathBuf) -> Result<Self, StoreError> {
-        let document = match fs::read(&path) {
+        let document = match stdx::file::read(&path, ::document::limits::BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(StoreError::Io { path, detail: error.to_string() }),
             Ok(text) => match serde_json::from_slice(&text) {

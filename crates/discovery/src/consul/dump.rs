@@ -9,11 +9,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The largest file that is read: 100,000 nodes of 100 bytes are 10 MB.
+pub(super) const DUMP_BYTES_MAX: u64 = 64 << 20;
+
 /// What the file has, unless it is too old.
 pub(super) fn read(dump: &Dump) -> Option<Catalog> {
     let ignored =
         |why: String| tracing::error!(file = %dump.path.display(), "the dump file is not used: {why}");
-    let text = fs::read(&dump.path).map_err(|error| ignored(error.to_string())).ok()?;
+    let text =
+        stdx::file::read(&dump.path, DUMP_BYTES_MAX).map_err(|error| ignored(error.to_string())).ok()?;
     let value: Value = serde_json::from_slice(&text).map_err(|error| ignored(error.to_string())).ok()?;
     let (Some(services), Some(written_s)) =
         (value.get("services"), value.get("last_update").and_then(Value::as_u64))

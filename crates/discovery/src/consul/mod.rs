@@ -149,10 +149,12 @@ impl Source for Consul {
                 Some(Page { status: 200, body: body.to_string() })
             }
             ("show_dump_file", None) => Some(Page { status: 503, body: "dump params is nil".to_owned() }),
-            ("show_dump_file", Some(dump)) => Some(match std::fs::read_to_string(&dump.path) {
-                Ok(body) => Page { status: 200, body },
-                Err(error) => Page { status: 503, body: format!("{}: {error}", dump.path.display()) },
-            }),
+            ("show_dump_file", Some(dump)) => {
+                Some(match stdx::file::read_text(&dump.path, dump::DUMP_BYTES_MAX) {
+                    Ok(body) => Page { status: 200, body },
+                    Err(error) => Page { status: 503, body: format!("{}: {error}", dump.path.display()) },
+                })
+            }
             _ => None,
         }
     }

@@ -52,7 +52,7 @@ pub struct Loaded {
 pub fn load(path: Option<&Path>, lookup: env::Lookup<'_>, reach: Reach) -> Result<Loaded, Report> {
     let Some(path) = path else { return read_for(reach, "the environment", "", lookup) };
     let file = path.display().to_string();
-    match read_file(path) {
+    match stdx::file::read_text(path, MAX_FILE_BYTES) {
         Ok(text) => read_for(reach, &file, &text, lookup),
         Err(error) => {
             let problem = Problem::error(None, "", format!("the configuration can't be read: {error}"));
@@ -86,17 +86,6 @@ fn read_for(reach: Reach, file: &str, text: &str, lookup: env::Lookup<'_>) -> Re
     let settings = sections::read(&read::Section::root(&root, &problems), lookup, reach, &problems);
     let report = Report { file: file.into(), problems: problems.into_sorted() };
     if report.errors() > 0 { Err(report) } else { Ok(Loaded { settings, warnings: report }) }
-}
-
-fn read_file(path: &Path) -> io::Result<String> {
-    use io::Read;
-    let file = std::fs::File::open(path)?;
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!("it is larger than {MAX_FILE_BYTES} bytes")));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -88,11 +88,7 @@ pub fn keys_of(text: &str) -> (Vec<String>, Vec<Problem>) {
 /// Reads a file, and says what is wrong with it.
 fn load(path: &Path) -> anyhow::Result<(Declared, Vec<Problem>)> {
     let file = path.display().to_string();
-    let size = std::fs::metadata(path).with_context(|| format!("{file} can't be read"))?.len();
-    if size > BYTES_MAX {
-        bail!("{file} is larger than {BYTES_MAX} bytes");
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("{file} can't be read"))?;
+    let text = stdx::file::read_argument(path, BYTES_MAX).with_context(|| format!("{file} can't be read"))?;
     let lookup = |name: &str| std::env::var(name).ok();
     let read::Document { form, items, problems } = read::read(&text, Format::of_path(path), &lookup);
     let keys = items.iter().enumerate().map(|(index, (resource, _))| (resource.key.clone(), index));

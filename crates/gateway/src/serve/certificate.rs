@@ -28,12 +28,15 @@ const FILE: &str = "self-signed.pem";
 /// # Errors
 /// Where one can't be read, or they don't belong together.
 pub fn read(cert: &Path, key: &Path) -> anyhow::Result<Pair> {
-    let text =
-        |path: &Path| fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()));
+    let text = |path: &Path| read_pem(path).with_context(|| format!("{} can't be read", path.display()));
     let pair = Pair { cert: text(cert)?, key: text(key)?.into() };
     tls::Identity::from_pem(&pair.cert, &pair.key)
         .with_context(|| format!("{} and {} can't be used", cert.display(), key.display()))?;
     Ok(pair)
+}
+
+fn read_pem(path: &Path) -> io::Result<String> {
+    stdx::file::read_text(path, stdx::file::CREDENTIALS_BYTES_MAX)
 }
 
 /// The certificate kept in `folder`, made for `ip` (and the names of loopback) where there is none that is of use.
@@ -45,7 +48,7 @@ pub fn kept(folder: &Path, ip: IpAddr) -> anyhow::Result<Pair> {
         true => FILE.to_owned(),
         false => format!("{ip}.{FILE}").replace(':', "-"),
     });
-    if let Ok(text) = fs::read_to_string(&file)
+    if let Ok(text) = read_pem(&file)
         && tls::Identity::from_pem(&text, &text).is_ok()
     {
         return Ok(Pair { cert: text.clone(), key: text.into() });

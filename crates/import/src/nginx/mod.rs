@@ -18,8 +18,8 @@ pub use tree::SyntaxError;
 
 use crate::{Note, Translation, Verdict};
 use serde_json::{Map, Value, json};
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 use tree::Directive;
 
 /// Translates an nginx configuration.
@@ -123,7 +123,10 @@ impl Out {
 
     /// The text of a file that the configuration names.
     fn read(&self, path: &str) -> io::Result<String> {
-        if self.alone { Err(io::ErrorKind::NotFound.into()) } else { fs::read_to_string(self.absolute(path)) }
+        if self.alone {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        stdx::file::read_text(Path::new(&self.absolute(path)), stdx::file::CREDENTIALS_BYTES_MAX)
     }
 
     fn finish(mut self) -> Translation {

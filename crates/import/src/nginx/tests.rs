@@ -337,3 +337,42 @@ proptest! {
         let _ = translate(&path);
     }
 }
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_its_include() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("folder")).unwrap();
+    fs::File::create(at("sparse")).unwrap().set_len(10 << 30).unwrap();
+    fs::write(at("long"), "#".repeat(4 << 20)).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+    let path = at("nginx.conf");
+    let refused = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let message = translate(&path).err().unwrap().to_string();
+        message.strip_prefix(path.to_str().unwrap()).unwrap().to_owned()
+    };
+    for (name, reason) in [
+        ("/dev/zero", "it is a device, not a regular file"),
+        ("zero", "it is a device, not a regular file"),
+        ("z*", "it is a device, not a regular file"),
+        ("folder", "it is a directory, not a regular file"),
+        ("sparse", "it is larger than 4194304 bytes"),
+    ] {
+        let message = refused(&format!("events {{}}\nhttp {{ include {name}; }}"));
+        assert!(message.starts_with(":2:8: ") && message.ends_with(reason), "{name}: {message}");
+    }
+    let message = refused(&"include long;\n".repeat(17));
+    assert!(message.starts_with(":16:1: all files together are larger than"), "{message}");
+}
+
+#[test]
+fn a_certificate_that_is_no_regular_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nginx.conf");
+    let text = "http { server { listen 443 ssl; server_name a; ssl_certificate /dev/zero; \
+                ssl_certificate_key /dev/zero; } }";
+    fs::write(&path, text).unwrap();
+    let notes = refused(&translate(&path).unwrap());
+    assert!(notes.iter().any(|note| note.contains("it is a device, not a regular file")), "{notes:?}");
+}

@@ -2,7 +2,6 @@
 
 use glob::{MatchOptions, Pattern, glob_with};
 use std::collections::VecDeque;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -14,7 +13,10 @@ const FILES_MAX: usize = 16_384;
 const INCLUDES_MAX: usize = 16;
 
 /// The longest file that is read.
-const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+pub(super) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Bytes of all files together, as often as they are included: 10,000 sites of 6 KB.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A hidden file has to be asked for as one.
 const LIKE_A_SHELL: MatchOptions =
@@ -94,20 +96,22 @@ impl Place {
 /// prefix.
 pub(crate) fn read(path: &Path) -> Result<Vec<Directive>, SyntaxError> {
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    let mut reader = Reader { folder, files: 0, nested: 0, alone: false };
+    let mut reader = Reader { folder, files: 0, bytes: 0, nested: 0, alone: false };
     let start = Place { file: path.into(), line: 1, column: 1 };
     reader.file(path, &start, 0)
 }
 
 /// Reads a text called `name`. Its includes are directives without effect: no file is opened.
 pub(crate) fn read_text(name: &Path, text: &str) -> Result<Vec<Directive>, SyntaxError> {
-    let mut reader = Reader { folder: PathBuf::new(), files: 0, nested: 0, alone: true };
+    let mut reader = Reader { folder: PathBuf::new(), files: 0, bytes: 0, nested: 0, alone: true };
     reader.directives(&mut tokens(&name.into(), text)?, 0, None)
 }
 
 struct Reader {
     folder: PathBuf,
     files: usize,
+    /// Bytes read so far.
+    bytes: usize,
     /// Includes that the file being read stands in.
     nested: usize,
     /// Whether no file is opened.
@@ -122,11 +126,12 @@ impl Reader {
         }
         let unreadable =
             |error: std::io::Error| from.error(format!("{} can't be read: {error}", path.display()));
-        if fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-            return Err(from.error(format!("{} is longer than {FILE_BYTES_MAX} bytes", path.display())));
-        }
         // Comments may be in any encoding.
-        let bytes = fs::read(path).map_err(unreadable)?;
+        let bytes = stdx::file::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
+        self.bytes += bytes.len();
+        if self.bytes > BYTES_MAX {
+            return Err(from.error(format!("all files together are larger than {BYTES_MAX} bytes")));
+        }
         let mut tokens = tokens(&path.into(), &String::from_utf8_lossy(&bytes))?;
         self.nested += 1;
         let directives = self.directives(&mut tokens, depth, None)?;
@@ -341,6 +346,7 @@ impl Scanner<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs;
 
     fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
         let folder = tempfile::tempdir().unwrap();

@@ -48,7 +48,8 @@ fn account(config: GcpSecret) -> Result<GcpAccount, String> {
         return Ok(account);
     }
     let path = config.auth_file.ok_or("neither auth_config nor auth_file")?;
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path} can't be read: {error}"))?;
+    let text = stdx::file::read_text(path.as_ref(), stdx::file::CREDENTIALS_BYTES_MAX)
+        .map_err(|error| format!("{path} can't be read: {error}"))?;
     serde_json::from_str(&text).map_err(|error| format!("{path} is no service account: {error}"))
 }
 

@@ -258,14 +258,5 @@ fn told(path: &Path, mistake: &Mistake) -> String {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    use std::io::Read;
-    let file = std::fs::File::open(path).map_err(|error| format!("the file can't be read: {error}"))?;
-    let mut text = String::new();
-    file.take(BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("the file can't be read: {error}"))?;
-    if text.len() as u64 > BYTES_MAX {
-        return Err(format!("the file is larger than {BYTES_MAX} bytes"));
-    }
-    Ok(text)
+    stdx::file::read_text(path, BYTES_MAX).map_err(|error| format!("the file can't be read: {error}"))
 }
