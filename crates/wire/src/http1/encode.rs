@@ -41,7 +41,9 @@ impl<'b, 'o> Lines<'b, 'o> {
 
 impl Known {
     /// Fields that concern one connection only and are never relayed (RFC 9110 section 7.6.1). `Transfer-Encoding` and
-    /// `Content-Length` are among them because the relay frames the body itself.
+    /// `Content-Length` are among them because the relay frames the body itself, and their look-alikes because the next
+    /// recipient may take them for these: requests with such a field are refused, responses lose it. nginx and HAProxy pass
+    /// it on; RFC 9110 section 5.1 lets a proxy block fields.
     #[must_use]
     #[inline]
     pub fn is_hop_by_hop(self) -> bool {
@@ -55,6 +57,7 @@ impl Known {
                 | Self::Expect
                 | Self::TransferEncoding
                 | Self::ContentLength
+                | Self::FramingAlias
         )
     }
 }

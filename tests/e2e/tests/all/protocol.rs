@@ -212,6 +212,9 @@ fn passed_on(case: &Case, answer: std::io::Result<Message>) -> Result<(), String
     // The final response after an interim one is 200.
     let status = if status == "103" { "200".to_owned() } else { status };
     check("status", status, answer.status().to_string())?;
+    for alias in ["content_length", "transfer_encoding"] {
+        check(alias, 0, answer.all(alias).len())?;
+    }
     if let Some(content) = fact("content") {
         check("content", content, answer.text())?;
     }
