@@ -264,25 +264,24 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     let most = limits::control_connections();
     let mut servers = Vec::new();
     if let Some(address) = settings.status {
-        let listener = servers::bind("/status (apisix.status)", address).await?;
+        let listener = servers::bind("/status (apisix.status)", address)?;
         servers.push((
             listener,
             Server::new("the status server", status::server(parts.readiness.clone()), most),
         ));
     }
     if let Some(address) = settings.metrics.listen {
-        let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address).await?;
+        let listener = servers::bind("metrics (plugin_attr.prometheus.export_addr)", address)?;
         let app = servers::metrics(&settings.metrics.uri, Arc::clone(&parts.metrics));
         servers.push((listener, Server::new("the metrics server", app, most)));
     }
     if let (Some(control), Some(address)) = (control, settings.control) {
-        let listener = servers::bind("the control API (apisix.control)", address).await?;
+        let listener = servers::bind("the control API (apisix.control)", address)?;
         let app = admin::control::server(Arc::clone(control));
         servers.push((listener, Server::new("the control API", app, most).without_pages()));
     }
     if let (Some(admin), Some(settings)) = (admin, &settings.admin) {
-        let listener =
-            servers::bind("the Admin API (deployment.admin.admin_listen)", settings.listen).await?;
+        let listener = servers::bind("the Admin API (deployment.admin.admin_listen)", settings.listen)?;
         servers.push((listener, admin::server(Arc::clone(admin), most)));
     }
     for (listener, server) in servers {

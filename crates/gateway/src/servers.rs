@@ -14,16 +14,25 @@ use engine::{MountHandler, MountRequest};
 use observe::Metrics;
 use observe::error_log::NOTICE;
 use plugin::Reply;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
+
+/// Connections that wait to be accepted. The kernel drops the SYN of what doesn't fit, and the client's next try comes a
+/// second later: with tokio's 128, 10 ms of a flood would keep a scraper out.
+const BACKLOG: u32 = 4096;
 
 /// Takes a port of the control plane.
 ///
 /// # Errors
 /// When it can't be had, with its purpose and address.
-pub async fn bind(purpose: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| {
+pub fn bind(purpose: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let listener = listen().with_context(|| {
         let owner = engine::port_owner(address.port()).map(|owner| format!(", in use by {owner}"));
         format!("cannot listen on {address} for {purpose}{}", owner.unwrap_or_default())
     })?;

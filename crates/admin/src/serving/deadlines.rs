@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,17 +22,36 @@ pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// What a client gets whose head is late.
 const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// Whether a request of the connection is being answered. The service sets it; the stream reads it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Busy(Arc<AtomicBool>);
+/// Whether a request of the connection is being answered. The service sets it; the stream and the server's places read it.
+#[derive(Debug, Clone)]
+pub(super) struct Busy(Arc<AtomicU64>);
+
+/// The order in which connections began to wait for their clients: the next number.
+static ORDER: AtomicU64 = AtomicU64::new(0);
+
+/// Stands for a connection that is being answered.
+const ANSWERING: u64 = u64::MAX;
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(ORDER.fetch_add(1, Ordering::Relaxed))))
+    }
+}
 
 impl Busy {
     pub(super) fn set(&self, busy: bool) {
-        self.0.store(busy, Ordering::Relaxed);
+        let since = if busy { ANSWERING } else { ORDER.fetch_add(1, Ordering::Relaxed) };
+        self.0.store(since, Ordering::Relaxed);
     }
 
     fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == ANSWERING
+    }
+
+    /// Since when the connection waits for its client, as a place in the order of all connections; `None` while it is
+    /// being answered.
+    pub(super) fn waits_since(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|since| *since != ANSWERING)
     }
 }
 

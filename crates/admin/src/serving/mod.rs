@@ -1,9 +1,10 @@
 //! A server of the control plane: connections to one listener, bounded in number and in time.
 //!
 //! These servers share the process's file descriptors with the data plane. Without bounds, clients that never finish a
-//! request to an exported metrics port would take all of them.
+//! request to an exported metrics port would take all of them; without eviction they would keep everybody else out.
 
 mod deadlines;
+mod places;
 
 use crate::origin::{self, Page, Sender};
 use crate::server::to_http;
@@ -18,6 +19,7 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, body::Body};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use places::{Place, Places};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +27,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 /// Most connections of one server. There are four servers (Admin API, control API, status, metrics), so they have at most
 /// 4 x 1,024 = 4,096 descriptors, a fifth of `worker_rlimit_nofile`'s 20,480.
@@ -93,25 +95,23 @@ impl Server {
         let loopback = listener.local_addr()?.ip().to_canonical().is_loopback();
         let senders = if self.senders == Senders::Local && !loopback { Senders::All } else { self.senders };
         let service = Arc::new(Checked { app: self.app, senders, loopback });
-        let permits = Arc::new(Semaphore::new(self.connections_max));
+        let places = Places::new(self.connections_max);
         let (closing, closed) = watch::channel(());
         let mut complaints = Complaints { server: self.name, last: None };
         let mut stop = pin!(stop);
         loop {
-            if permits.available_permits() == 0 {
-                complaints
-                    .say(&format!("has {} connections, its limit; further ones wait", self.connections_max));
-            }
             let accepted = tokio::select! {
                 () = &mut stop => break,
-                accepted = accept(&permits, &listener) => accepted,
+                accepted = accept(&places, &listener, &mut complaints) => accepted,
             };
             match accepted {
-                Ok((stream, peer, permit)) => {
+                Ok((stream, peer, place)) => {
                     let (service, closed) = (Arc::clone(&service), closed.clone());
                     tokio::spawn(async move {
-                        connection(service, stream, peer, closed).await;
-                        drop(permit);
+                        tokio::select! {
+                            () = connection(service, stream, peer, closed, place.busy()) => {}
+                            () = place.evicted() => tracing::debug!(%peer, "evicted for a newer connection"),
+                        }
                     });
                 }
                 Err(error) => {
@@ -121,21 +121,26 @@ impl Server {
             }
         }
         drop((listener, closing));
-        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
-        // Never closed, so this only waits.
-        let _ = permits.acquire_many(all).await;
+        places.all_free().await;
         Ok(())
     }
 }
 
-/// The next connection, as soon as there is room for one. Those beyond wait in the kernel's queue, without a descriptor.
+/// The next connection and its place. Where all places are taken, the connection that has waited for its client longest
+/// ends; while all of them are answering, newer ones wait in the kernel's queue, without a descriptor.
 async fn accept(
-    permits: &Arc<Semaphore>,
+    places: &Arc<Places>,
     listener: &TcpListener,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    complaints: &mut Complaints,
+) -> io::Result<(TcpStream, SocketAddr, Place)> {
     let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, permit))
+    if places.are_taken() {
+        complaints.say(&format!(
+            "has {} connections, its limit; those that wait for their clients longest are closed for newer ones",
+            places.max()
+        ));
+    }
+    Ok((stream, peer, places.take().await))
 }
 
 async fn connection(
@@ -143,11 +148,11 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     mut closed: watch::Receiver<()>,
+    busy: Busy,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection of the control plane without TCP_NODELAY");
     }
-    let busy = Busy::default();
     let io = TokioIo::new(Deadlines::new(stream, busy.clone()));
     let answer = service_fn(move |request| {
         let (service, busy) = (Arc::clone(&service), busy.clone());

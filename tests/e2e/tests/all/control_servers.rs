@@ -1,11 +1,11 @@
-//! The control plane's servers leave the data plane its descriptors, whatever their clients do.
+//! The control plane's servers leave the data plane its descriptors, and newcomers a place, whatever their clients do.
 
 use e2e::{ADMIN_KEY, Gateway, Peer, Spec, Upstream, eventually};
 use serde_json::json;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Half a request's head on each of as many connections to `port` as its queue takes, and at most `most`.
+/// Half a request's head on each of `most` connections to `port`, or as many as its queue takes.
 fn half_open(port: u16, most: usize) -> Vec<Peer> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let connect = |_| {
@@ -18,7 +18,7 @@ fn half_open(port: u16, most: usize) -> Vec<Peer> {
 }
 
 #[test]
-fn half_requests_to_the_control_plane_leave_the_data_plane_serving() {
+fn half_requests_to_the_control_plane_leave_both_planes_serving() {
     let upstream = Upstream::hello();
     let spec = Spec { open_files: Some(256), ..Spec::default() };
     let mut gateway = Gateway::launch(&spec);
@@ -27,11 +27,15 @@ fn half_requests_to_the_control_plane_leave_the_data_plane_serving() {
     let metrics = half_open(gateway.metrics_port, 2000);
     let others: Vec<_> =
         [gateway.admin_port, gateway.status_port].into_iter().flat_map(|port| half_open(port, 100)).collect();
-    // More connections than the process may have descriptors: the kernel's queue has most of them.
+    // More connections than the process may have descriptors, and hundreds of times those of a server.
     assert!(metrics.len() + others.len() > 256, "{} {}", metrics.len(), others.len());
     let folder = format!("/proc/{}/fd", gateway.process().id());
     let open = std::fs::read_dir(folder).unwrap().count();
     assert!(open < 128, "{open} descriptors");
+    for _ in 0..3 {
+        assert!(gateway.metrics().contains("apisix_http_requests_total"));
+        assert_eq!(gateway.admin_with(ADMIN_KEY, "GET", "routes", &json!(null)).status(), 200);
+    }
     let clients: Vec<_> = (0..50)
         .map(|_| {
             let mut client = gateway.connect();
@@ -40,9 +44,11 @@ fn half_requests_to_the_control_plane_leave_the_data_plane_serving() {
         })
         .collect();
     assert!(!gateway.stderr().contains("accept failed"), "{}", gateway.stderr());
-    // Those that the server has accepted are answered in time.
-    let mut first = metrics.into_iter().next().unwrap();
-    assert_eq!(first.response().status(), 408);
+    let evictions = gateway.stderr().matches("are closed for newer ones").count();
+    assert!((1..=3).contains(&evictions), "a line for each server, not for each connection: {evictions}");
+    // Of those that no newer one has evicted, each is answered in time.
+    let mut last = metrics.into_iter().next_back().unwrap();
+    assert_eq!(last.response().status(), 408);
     let waited = begin.elapsed().as_secs();
     assert!((9..15).contains(&waited), "{waited} s");
     drop((clients, others));
