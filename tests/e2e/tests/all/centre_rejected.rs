@@ -131,6 +131,45 @@ fn an_emptied_etcd_takes_no_route_from_anybody_until_it_is_accepted() {
 }
 
 #[test]
+fn a_compaction_while_an_emptied_etcd_is_rejected_changes_nothing() {
+    let (mut etcd, upstream) = (Etcd::start(), Upstream::hello());
+    let mut a = node(&etcd);
+    let b = node(&etcd);
+    for n in 0..3 {
+        a.put(&format!("routes/{n}?wait=all"), &route(&format!("/r{n}"), &upstream));
+    }
+    let traffic = e2e::Traffic::start(b.port, "/r1");
+    etcd.kill();
+    etcd.wipe();
+    etcd.restart();
+    until_rejected(&a);
+    until_rejected(&b);
+    // Another program writes on top, past the revision that is served, and the history in between is forgotten: twice.
+    for round in ["/first", "/second"] {
+        for _ in 0..20 {
+            etcd.put("/apisix/routes/other", &route(round, &upstream).to_string());
+        }
+        etcd.compact();
+        stop(&mut a);
+        a.restart();
+        until_rejected(&a);
+        assert_eq!((a.get("/r1").status(), a.get(round).status()), (200, 404), "{round}");
+        assert_eq!(a.admin("PUT", "routes/9", &route("/r9", &upstream)).status(), 503);
+    }
+    until_rejected(&b);
+    traffic.all_succeeded();
+    accept(&a);
+    for node in [&a, &b] {
+        until_well(node);
+        until_status(node, "/r1", 404);
+        until_status(node, "/second", 200);
+    }
+    // Followed from beyond the compaction, on every node.
+    a.put("routes/3?wait=all", &route("/three", &upstream));
+    assert_eq!((a.get("/three").status(), b.get("/three").status()), (200, 200));
+}
+
+#[test]
 fn an_etcd_restored_from_a_snapshot_is_followed_once_it_is_accepted() {
     let (mut etcd, upstream) = (Etcd::start(), Upstream::hello());
     let a = node(&etcd);
