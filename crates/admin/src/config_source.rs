@@ -46,6 +46,9 @@ fn describe(health: &Health) -> Value {
         Health::Stale { saved_unix_ms, revision, reason } => json!({
             "state": "stale", "saved_unix_ms": saved_unix_ms, "revision": revision, "reason": reason,
         }),
+        Health::Detached { since_unix_ms, reason } => {
+            json!({ "state": "detached", "since_unix_ms": since_unix_ms, "reason": reason })
+        }
         Health::Rejected(rejection) => json!({
             "state": "rejected",
             "since_unix_ms": rejection.since_unix_ms,

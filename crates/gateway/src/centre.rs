@@ -43,6 +43,7 @@ pub struct Centre {
     pub standalone: Option<Arc<Standalone>>,
     /// What keeps the last good configuration of a source that may go away.
     pub cached: Option<Arc<Cached>>,
+    health: Option<watch::Receiver<Health>>,
 }
 
 impl Centre {
@@ -59,9 +60,9 @@ impl Centre {
         let data_dir = &launch.data_dir;
         match &settings.provider {
             Provider::Embedded => {
-                let store: Arc<dyn Store> =
-                    Arc::new(Embedded::open(EmbeddedConfig::new(data_dir.join(STORE_FILE)))?);
-                Ok(Self::plain(store))
+                let embedded = Embedded::open(EmbeddedConfig::new(data_dir.join(STORE_FILE)))?;
+                let health = embedded.health();
+                Ok(Self { health, ..Self::plain(Arc::new(embedded)) })
             }
             Provider::Etcd(named) => {
                 let etcd = Etcd::new(etcd_config(named, settings, launch)?);
@@ -97,19 +98,29 @@ impl Centre {
 
     fn plain(store: Arc<dyn Store>) -> Self {
         let followed = Arc::clone(&store);
-        Self { store, followed, etcd: None, file: None, memory: None, standalone: None, cached: None }
+        Self {
+            store,
+            followed,
+            etcd: None,
+            file: None,
+            memory: None,
+            standalone: None,
+            cached: None,
+            health: None,
+        }
     }
 
     fn cached(cached: Cached) -> Self {
         let cached = Arc::new(cached);
         let followed = Arc::clone(&cached) as Arc<dyn Store>;
         let store: Arc<dyn Store> = Arc::new(cached.guarded());
-        Self { followed, cached: Some(cached), ..Self::plain(store) }
+        let health = Some(cached.health());
+        Self { followed, health, cached: Some(cached), ..Self::plain(store) }
     }
 
-    /// How things stand, now and later; `None` for a store of the gateway's own, which is there or the gateway isn't.
+    /// How things stand, now and later; `None` for a store in memory.
     pub fn health(&self) -> Option<watch::Receiver<Health>> {
-        self.cached.as_ref().map(|cached| cached.health())
+        self.health.clone()
     }
 
     /// Whether a start may wait for the centre; without, there is nobody to come.
@@ -144,7 +155,7 @@ impl Centre {
     /// The revision that this node's workers have of what the source holds: 0 while the source is rejected, since nothing
     /// that is written to it reaches them.
     pub fn applied(&self, control: &Handle, mut published: watch::Receiver<u64>) -> watch::Receiver<u64> {
-        let Some(mut health) = self.health() else { return published };
+        let Some(mut health) = self.cached.as_ref().map(|cached| cached.health()) else { return published };
         let (applied, receiver) = watch::channel(0);
         control.spawn(async move {
             loop {
@@ -207,7 +218,7 @@ fn etcd_config(etcd: &centre::Etcd, settings: &Settings, launch: &Launch) -> any
             Some((cert, key)) => {
                 let read = |path: &Path| {
                     let path = launch.resolve(path);
-                    std::fs::read_to_string(&path)
+                    stdx::file::read_text(&path, stdx::file::CREDENTIALS_BYTES_MAX)
                         .with_context(|| format!("deployment.etcd.tls: {} can't be read", path.display()))
                 };
                 Some(tls::Identity::from_pem(&read(cert)?, &read(key)?).context("deployment.etcd.tls")?)

@@ -40,6 +40,9 @@ impl Readiness {
                 Some(json!({ "state": "lost", "since_unix_ms": since_unix_ms, "reason": reason }))
             }
             Health::Rejected(rejection) => Some(rejected(rejection)),
+            Health::Detached { since_unix_ms, reason } => {
+                Some(json!({ "state": "detached", "since_unix_ms": since_unix_ms, "reason": reason }))
+            }
             Health::Stale { saved_unix_ms, revision, reason } => Some(json!({
                 "state": "stale", "saved_unix_ms": saved_unix_ms, "revision": revision, "reason": reason,
             })),

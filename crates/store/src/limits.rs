@@ -48,6 +48,9 @@ pub const WATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How late an entry may outlive its time to live. etcd counts leases in seconds; half of one is finer than that.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How often an idle embedded store looks whether its file is still there. Each write looks as well.
+pub const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Expired keys deleted in one revision; more of them take further revisions of the same commit.
 pub const SWEEP_KEYS_MAX: usize = TXN_OPS_MAX;
 

@@ -13,15 +13,19 @@ pub(super) fn all(control: &Control) -> AdminResponse {
     AdminResponse::json(200, &json!({ "total": shown.len(), "list": shown }))
 }
 
-/// The config source, where its contents are rejected.
+/// The config source, where its contents are rejected, or its file is not where it was.
 fn source(control: &Control) -> Option<Value> {
-    let source = control.source.as_ref()?.borrow();
-    let Health::Rejected(rejection) = &*source else { return None };
-    let message = format!("the config source is rejected: {}", rejection.reason);
+    let (revision, message) = match &*control.source.as_ref()?.borrow() {
+        Health::Rejected(rejection) => {
+            (Some(rejection.serving.revision), format!("the config source is rejected: {}", rejection.reason))
+        }
+        Health::Detached { reason, .. } => (None, format!("the configuration store: {reason}")),
+        _ => return None,
+    };
     Some(json!({
         "key": "config_source",
         "place": null,
-        "revision_in_use": rejection.serving.revision,
+        "revision_in_use": revision,
         "in_use": "an earlier version",
         "errors": [{ "path": "", "message": message }],
     }))

@@ -58,6 +58,14 @@ pub enum Health {
     /// The centre holds something that can't have come from the configuration in force by ordinary changes: it was
     /// emptied, restored from a backup, or replaced. The configuration in force stays.
     Rejected(Rejection),
+    /// The embedded store's file was removed, replaced or truncated under the running gateway, which serves what it has
+    /// loaded and refuses writes.
+    Detached {
+        /// Since when, in milliseconds since 1970.
+        since_unix_ms: u64,
+        /// What happened, and what to do.
+        reason: String,
+    },
 }
 
 /// A store whose configuration outlives it.
@@ -256,6 +264,8 @@ impl Centre {
             Health::Rejected(rejection) => {
                 Health::Rejected(Rejection { reachable: false, ..rejection.clone() })
             }
+            // A state of stores that are never away.
+            detached @ Health::Detached { .. } => detached.clone(),
         };
         self.set(next);
     }

@@ -7,6 +7,7 @@ mod apply;
 mod fault;
 mod file;
 mod follow;
+mod presence;
 mod read;
 mod shared;
 mod tables;
@@ -23,7 +24,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::limits::{
     EMBEDDED_TXN_BYTES_MAX, EMBEDDED_TXN_OPS_MAX, HISTORY_BYTES, HISTORY_PAGE_MAX, HISTORY_REVISIONS,
@@ -31,11 +32,12 @@ use crate::limits::{
 };
 use crate::txn::check_key;
 use crate::{
-    BoxFuture, Clock, Entry, Listing, Op, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnLimits,
-    TxnOutcome, Watch,
+    BoxFuture, Clock, Entry, Health, Listing, Op, RevisionRecord, Store, StoreError, SystemClock, Txn,
+    TxnLimits, TxnOutcome, Watch,
 };
 use apply::Retention;
 use follow::Follow;
+use presence::Presence;
 use shared::Shared;
 use writer::{Job, Work, Writer};
 
@@ -118,6 +120,13 @@ impl Embedded {
             jobs: Some(jobs),
             writer: Some(writer),
         })
+    }
+
+    /// [`Health::Following`], or [`Health::Detached`] while the store's file was removed, replaced or truncated; `None`
+    /// for a store in memory.
+    #[must_use]
+    pub fn health(&self) -> Option<watch::Receiver<Health>> {
+        self.shared.presence().map(Presence::health)
     }
 
     /// The store's file.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::fault::{Fault, damaged_by_panic};
 use super::file::{self, Lock};
+use super::presence::Presence;
 use super::read;
 use crate::StoreError;
 
@@ -18,7 +19,13 @@ pub(crate) struct Shared {
     database: RwLock<Option<Database>>,
     newest: watch::Sender<u64>,
     /// `None` for a store in memory.
-    lock: Option<Lock>,
+    file: Option<Held>,
+}
+
+/// The right to use the store's file, and whether it is still where it was.
+struct Held {
+    presence: Presence,
+    _lock: Lock,
 }
 
 impl Shared {
@@ -30,7 +37,7 @@ impl Shared {
             path: path.to_owned(),
             database: RwLock::new(Some(database)),
             newest: watch::Sender::new(0),
-            lock: Some(lock),
+            file: Some(Held { presence: Presence::new(path)?, _lock: lock }),
         };
         let revision = shared.read(|txn| read::newest(&txn)).map_err(|fault| fault.at(path))?;
         shared.announce(revision);
@@ -40,12 +47,17 @@ impl Shared {
     /// Makes an empty store in memory. `name` stands for it in messages.
     pub(crate) fn in_memory(name: &Path) -> Result<Self, StoreError> {
         let database = RwLock::new(Some(file::in_memory(name)?));
-        Ok(Self { path: name.to_owned(), database, newest: watch::Sender::new(0), lock: None })
+        Ok(Self { path: name.to_owned(), database, newest: watch::Sender::new(0), file: None })
     }
 
     /// The store's file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where the store's file is; `None` for a store in memory.
+    pub(crate) fn presence(&self) -> Option<&Presence> {
+        self.file.as_ref().map(|file| &file.presence)
     }
 
     /// The newest committed revision, now and later.
@@ -96,15 +108,18 @@ impl Shared {
         self.database.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Closes the file and opens it anew; it never creates one, which would hide that it has gone.
+    /// Closes the file and opens it anew; it never creates one, which would hide that it has gone, and never takes another
+    /// one, whose history isn't the one that watches have followed.
     pub(crate) fn reopen(&self) -> Result<(), StoreError> {
-        if self.lock.is_none() {
+        let Some(presence) = self.presence() else {
             return Err(StoreError::Unavailable(format!("{} has failed", self.path.display())));
-        }
+        };
+        presence.check()?;
         let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
         // First closed, then opened: redb's own lock allows the file once.
         *slot = None;
         *slot = Some(file::open(&self.path)?);
+        presence.reopened()?;
         drop(slot);
         // The failed commit may have reached the disk after all.
         let revision = self.read(|txn| read::newest(&txn)).map_err(|fault| fault.at(&self.path))?;

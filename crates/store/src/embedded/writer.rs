@@ -11,9 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::apply::{Applier, Retention};
 use super::fault::{Fault, damaged_by_panic};
 use super::file::begin_write;
+use super::presence::Presence;
 use super::shared::Shared;
 use super::tables::{Counters, Tables};
-use crate::limits::QUEUE_MAX;
+use crate::limits::{PRESENCE_INTERVAL, QUEUE_MAX};
 use crate::{Clock, Committed, StoreError, Txn, TxnOutcome};
 
 /// One piece of work, with the place in the bounded queue that it takes until it is answered.
@@ -57,7 +58,11 @@ impl Writer {
             match self.wait(next_expiry_ms) {
                 Ok(job) => group.push(job),
                 Err(RecvTimeoutError::Timeout) if self.is_due(next_expiry_ms) => {}
-                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Timeout) => {
+                    // What it finds is in the log, and on the status pages.
+                    let _ = self.shared.presence().map(Presence::check);
+                    continue;
+                }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             group.extend(self.jobs.try_iter().take(QUEUE_MAX - group.len()));
@@ -83,6 +88,7 @@ impl Writer {
 
     fn wait(&self, next_expiry_ms: Option<u64>) -> Result<Job, RecvTimeoutError> {
         match next_expiry_ms {
+            None if self.shared.presence().is_some() => self.jobs.recv_timeout(PRESENCE_INTERVAL),
             None => self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(_) if self.is_due(next_expiry_ms) => match self.jobs.try_recv() {
                 Ok(job) => Ok(job),
@@ -109,11 +115,16 @@ impl Writer {
     /// room again the next transaction succeeds without a restart.
     fn commit_or_reopen(&self, group: &[Job]) -> Result<Done, StoreError> {
         let path = self.shared.path();
+        self.shared.presence().map_or(Ok(()), Presence::check)?;
         if !self.shared.is_open() {
             self.shared.reopen()?;
         }
         let error = match catch_unwind(AssertUnwindSafe(|| self.commit(group))) {
-            Ok(Ok(done)) => return Ok(done),
+            Ok(Ok(done)) => {
+                // Removed meanwhile: what was written is gone with the next start.
+                let there = self.shared.presence().map_or(Ok(()), Presence::committed);
+                return there.map(|()| done).map_err(|error| StoreError::Unknown(error.to_string()));
+            }
             Ok(Err(fault)) => fault.at(path),
             Err(panic) => StoreError::Unknown(damaged_by_panic(path, &*panic).to_string()),
         };

@@ -136,6 +136,43 @@ fn a_corrupt_store_is_reported_and_left_alone() {
 }
 
 #[test]
+fn a_store_that_goes_away_under_the_gateway_is_told_and_takes_no_write() {
+    let upstream = Upstream::hello();
+    let [control] = free_ports();
+    let gateway = Gateway::with(json!({ "apisix": {
+        "enable_control": true, "control": { "ip": "127.0.0.1", "port": control },
+    } }));
+    gateway.route_all(&upstream.address());
+    let path = gateway.data_dir().join("store.redb");
+    let aside = gateway.dir().join("aside");
+    let ask = |port: u16, path: &str| Peer::connect(port).get_from("localhost", path).json();
+    let center = || ask(gateway.status_port, "/status/ready")["config_center"].clone();
+    let route =
+        json!({ "uri": "/2", "upstream": { "type": "roundrobin", "nodes": { upstream.address(): 1 } } });
+    let put = || gateway.admin("PUT", "routes/2", &route);
+    std::fs::rename(&path, &aside).unwrap();
+    // The write that comes first is refused as well as those after it was noticed.
+    for _ in 0..2 {
+        let refused = put();
+        assert_eq!(refused.status(), 503, "{}", refused.text());
+        assert!(refused.text().contains("was removed"), "{}", refused.text());
+        eventually("it is noticed", || (center()["state"] == "detached").then_some(()));
+    }
+    let reason = center()["reason"].to_string();
+    assert!(reason.contains("store.redb was removed while the gateway runs"), "{reason}");
+    let problems = ask(control, "/v1/problems");
+    assert_eq!(problems["list"][0]["key"], "config_source", "{problems}");
+    assert!(problems["list"][0]["errors"][0]["message"].to_string().contains("was removed"), "{problems}");
+    assert_eq!(gateway.stderr().matches("configuration store: its file").count(), 1, "{}", gateway.stderr());
+    assert_eq!(gateway.get("/").status(), 200);
+    assert_eq!(gateway.admin("GET", "routes/all", &json!(null)).status(), 200);
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(put().status(), 201);
+    eventually("all is well", || center().is_null().then_some(()));
+    assert_eq!(ask(control, "/v1/problems")["total"], 0);
+}
+
+#[test]
 fn changes_take_effect_at_once_and_spare_requests_under_way() {
     let (go, wait) = channel::<()>();
     let wait = std::sync::Mutex::new(wait);

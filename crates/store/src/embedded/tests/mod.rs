@@ -3,6 +3,7 @@
 mod damage;
 mod kill;
 mod opening;
+mod presence;
 mod retention;
 mod suite;
 
