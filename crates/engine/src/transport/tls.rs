@@ -255,3 +255,97 @@ impl Write for Now<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use tls::rustls::pki_types::{PrivateKeyDer, ServerName};
+    use tls::rustls::version::{TLS12, TLS13};
+    use tls::rustls::{ClientConnection, ServerConfig, ServerConnection, SupportedProtocolVersion};
+    use tokio::net::TcpListener;
+
+    /// Both ends of a connection after the handshake: the gateway's, and an upstream's that has sent all it had to.
+    async fn pair(version: &'static SupportedProtocolVersion) -> (Box<TlsStream>, Box<TlsStream>) {
+        let upstreams = tls::Upstreams::new(tls::Trust::default()).unwrap();
+        let config = upstreams.config(tls::Verify::Nothing, None, &[]).unwrap();
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+        let server = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let name = ServerName::try_from("a.test").unwrap();
+        let client = TlsStream::new(socket, ClientConnection::new(config, name).unwrap().into());
+        let (socket, _) = listener.accept().await.unwrap();
+        let server = TlsStream::new(socket, ServerConnection::new(Arc::new(server)).unwrap().into());
+        let (ours, theirs) = tokio::join!(shake(&client), shake(&server));
+        ours.unwrap();
+        theirs.unwrap();
+        (client, server)
+    }
+
+    async fn shake(stream: &TlsStream) -> io::Result<()> {
+        poll_fn(|cx| stream.poll_handshake(cx)).await?;
+        poll_fn(|cx| stream.poll_flush(cx)).await
+    }
+
+    async fn send(stream: &TlsStream, bytes: &[u8]) {
+        assert_eq!(poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(bytes)])).await.unwrap(), bytes.len());
+        poll_fn(|cx| stream.poll_flush(cx)).await.unwrap();
+    }
+
+    /// Waits until the connection isn't quiet: what the other side has sent may arrive in pieces.
+    async fn until_not_quiet(stream: &TlsStream) {
+        while stream.is_quiet() {
+            poll_fn(|cx| stream.0.borrow().socket.poll_read_ready(cx)).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn tickets_leave_a_connection_quiet() {
+        let (ours, theirs) = pair(&TLS13).await;
+        poll_fn(|cx| ours.0.borrow().socket.poll_read_ready(cx)).await.unwrap();
+        assert!(ours.is_quiet() && ours.is_quiet());
+        // What comes after them does not.
+        send(&theirs, b"HTTP/1.1 408 Request Timeout\r\n\r\n").await;
+        until_not_quiet(&ours).await;
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_unasked_is_no_quiet_wherever_it_waits() {
+        for version in [&TLS12, &TLS13] {
+            let (ours, theirs) = pair(version).await;
+            send(&theirs, b"12").await;
+            until_not_quiet(&ours).await;
+            assert!(!ours.is_quiet(), "{version:?}: taken from the socket by the look before");
+            let (ours, theirs) = pair(version).await;
+            send(&theirs, b"12").await;
+            let mut byte = [0];
+            let mut buffer = ReadBuf::new(&mut byte);
+            poll_fn(|cx| ours.poll_read(cx, &mut buffer)).await.unwrap();
+            assert_eq!(buffer.filled(), b"1");
+            assert!(!ours.is_quiet(), "{version:?}: decrypted, and half of it read");
+            let mut buffer = ReadBuf::new(&mut byte);
+            poll_fn(|cx| ours.poll_read(cx, &mut buffer)).await.unwrap();
+            assert!(ours.is_quiet(), "{version:?}: all of it read");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_end_is_no_quiet() {
+        for version in [&TLS12, &TLS13] {
+            let (ours, theirs) = pair(version).await;
+            poll_fn(|cx| theirs.poll_shutdown(cx)).await.unwrap();
+            until_not_quiet(&ours).await;
+            let (ours, theirs) = pair(version).await;
+            rustix::net::shutdown(&theirs.0.borrow().socket, rustix::net::Shutdown::Both).unwrap();
+            until_not_quiet(&ours).await;
+        }
+    }
+}
