@@ -1,5 +1,6 @@
 //! From a listener to what serves its clients.
 
+use crate::capacity::{EVICTED_MAX, Limit};
 use crate::config::{Listen, Serves};
 use crate::connection::{self, Open, Pause, attach};
 use crate::listen::Listener;
@@ -8,10 +9,16 @@ use crate::stream;
 use crate::transport::Stream;
 use crate::worker::Worker;
 use plugin::Client;
+use rustix::io::Errno;
 use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::{JoinHandle, spawn_local, yield_now};
+
+/// Connections accepted in one turn of a worker at most: tokio's budget of operations. They count as open once their
+/// tasks have begun.
+const BURST: usize = 128;
 
 /// The tasks that serve listeners.
 #[derive(Default)]
@@ -50,20 +57,81 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, listen: Listen) {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 worker.context.metrics.connections.accepted(&worker.token);
-                if worker.is_full() {
-                    continue;
-                }
+                worker.admit(&stream).await;
                 // Fails only for a connection that is gone already.
                 let Ok(local) = stream.local_addr() else { continue };
                 begin(&worker, stream, listen, Client::new(peer, local, worker.next_serial()));
             }
-            Err(error) => {
-                // Out of descriptors, most likely: the next tick may find some free.
-                tracing::error!(%error, "accept failed");
-                let mut wait = Pause::new(&worker);
-                wait.one_tick().await;
-            }
+            Err(error) => worker.refused(&error).await,
         }
+    }
+}
+
+impl Worker {
+    fn limit_of_clients(&self) -> Option<Limit> {
+        self.capacity.limit(self.open.get(), self.config.borrow().worker_connections)
+    }
+
+    fn clients_max(&self) -> usize {
+        self.capacity.clients_max(self.config.borrow().worker_connections)
+    }
+
+    fn note(&self, limit: Limit) {
+        self.capacity.note(limit, self.open.get(), self.clients_max());
+    }
+
+    /// Whether no further client is served; the log is told.
+    pub(crate) fn is_full(&self) -> bool {
+        let limit = self.limit_of_clients();
+        if let Some(limit) = limit {
+            self.note(limit);
+        }
+        limit.is_some()
+    }
+
+    /// Waits until there is room for the client at the other end of `socket`, which has just been accepted.
+    async fn admit(&self, socket: &impl AsFd) {
+        if self.open.get().saturating_add(BURST) >= self.clients_max() {
+            // Those accepted before begin to count.
+            yield_now().await;
+        }
+        let short = self.capacity.is_late(socket).then_some(Limit::Descriptors);
+        let Some(limit) = self.limit_of_clients().or(short) else { return };
+        self.note(limit);
+        let mut pause = Pause::new(self);
+        while !self.has_room(socket) {
+            if self.evict() > 0 {
+                yield_now().await;
+                if self.has_room(socket) {
+                    return;
+                }
+            }
+            // Nobody is idle, or those that were take their leave first, as with HTTP/2's GOAWAY.
+            pause.one_tick().await;
+        }
+    }
+
+    fn has_room(&self, any: &impl AsFd) -> bool {
+        self.limit_of_clients().is_none() && !self.capacity.is_short(any)
+    }
+
+    /// What to do about a connection that could not be accepted.
+    async fn refused(&self, error: &io::Error) {
+        match Errno::from_io_error(error) {
+            Some(Errno::MFILE | Errno::NFILE) => {
+                self.note(Limit::Descriptors);
+                self.evict();
+            }
+            _ => tracing::error!(%error, "accept failed"),
+        }
+        Pause::new(self).one_tick().await;
+    }
+
+    /// Closes idle connections, and returns how many.
+    fn evict(&self) -> usize {
+        let count = self.timers.evict((self.clients_max() / 8).clamp(1, EVICTED_MAX));
+        self.capacity.evicted(count);
+        count
     }
 }
 

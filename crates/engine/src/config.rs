@@ -18,7 +18,8 @@ pub struct EngineConfig {
     pub listen: Vec<Listen>,
     /// Workers, each a thread with an event loop of its own; at least 1. Fixed at the start.
     pub workers: usize,
-    /// Open client connections per worker; further ones are closed at once.
+    /// Open client connections per worker; at most what RLIMIT_NOFILE allows (`capacity.rs`). For further ones idle ones
+    /// are closed, or they wait.
     pub worker_connections: usize,
     /// Who is asked for the names of nodes; empty: whom the system asks. Fixed at the start.
     pub name_servers: Vec<SocketAddr>,

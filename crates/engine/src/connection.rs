@@ -5,7 +5,7 @@ use crate::config::EngineConfig;
 use crate::exchange::{self, After};
 use crate::http2;
 use crate::io;
-use crate::timer::{Registration, TimeLimit, Timer};
+use crate::timer::{Registration, Rest, TimeLimit, Timer};
 use crate::transport::{self, Stream};
 use crate::worker::Worker;
 use observe::metrics::State;
@@ -226,7 +226,7 @@ async fn first_bytes(
     }
     // Nothing else of this task waits.
     timer.clear();
-    timer.set_idle(!fresh);
+    timer.set_rest(if fresh { Rest::First } else { Rest::Idle });
     let scratch = poll_fn(|cx| {
         let mut scratch =
             spare.take().filter(|spare| spare.is_usual()).unwrap_or_else(|| worker.buffers.take_scratch());
@@ -236,7 +236,9 @@ async fn first_bytes(
                 scratch.filled = buffer.filled().len();
                 Poll::Ready(Some(scratch))
             }
-            Poll::Pending if !(limit.is_over() || (!fresh && worker.draining.get())) => {
+            Poll::Pending
+                if !(limit.is_over() || timer.is_evicted() || (!fresh && worker.draining.get())) =>
+            {
                 worker.buffers.put_scratch(scratch);
                 Poll::Pending
             }
@@ -247,7 +249,7 @@ async fn first_bytes(
         }
     })
     .await;
-    timer.set_idle(false);
+    timer.set_rest(Rest::Busy);
     scratch
 }
 
@@ -292,12 +294,12 @@ async fn linger(worker: &Worker, stream: &mut Stream, timer: &Timer, scratch: &m
     if io::shutdown(stream, timer.within(LINGERING_TIMEOUT)).await.is_err() {
         return;
     }
-    timer.set_idle(true);
+    timer.set_rest(Rest::Idle);
     let ends_at_ms = worker.clock.deadline_ms(LINGERING_TIME);
     while worker.clock.now_ms() < ends_at_ms {
         let mut limit = timer.within(LINGERING_TIMEOUT);
         let read = poll_fn(|cx| match io::poll_read(stream, cx, &mut scratch.input, &mut limit) {
-            Poll::Pending if worker.draining.get() => Poll::Ready(Ok(0)),
+            Poll::Pending if worker.draining.get() || timer.is_evicted() => Poll::Ready(Ok(0)),
             polled => polled,
         });
         if !read.await.is_ok_and(|count| count > 0) {

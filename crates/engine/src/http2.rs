@@ -11,7 +11,7 @@ pub(crate) use budget::ControlBudget;
 
 use crate::buffers::Scratch;
 use crate::connection::Open;
-use crate::timer::Timer;
+use crate::timer::{Rest, Timer};
 use crate::transport::Stream;
 use crate::worker::Worker;
 use bytes::{Buf, Bytes};
@@ -89,8 +89,8 @@ pub(crate) async fn serve(
         None => return,
     };
     shared.rests();
-    // What may be told to end at any time, because it does so in an orderly way.
-    timer.set_idle(true);
+    // It may be told to end at any time, because it does so in an orderly way.
+    timer.set_rest(Rest::Idle);
     let mut driven = Driven { connection, shared: &shared, ends_at_ms: None };
     let end = poll_fn(|cx| {
         let mut polled = driven.poll(cx);
@@ -99,7 +99,12 @@ pub(crate) async fn serve(
         if polled.is_pending() && matches!(flushed, Poll::Ready(Err(_))) {
             polled = Poll::Ready(None);
         }
-        open.is(if shared.active.get() > 0 { State::Writing } else { State::Waiting });
+        let (state, rest) = match shared.active.get() {
+            0 => (State::Waiting, Rest::Idle),
+            _ => (State::Writing, Rest::Drains),
+        };
+        open.is(state);
+        timer.set_rest(rest);
         polled
     })
     .await;
@@ -129,7 +134,7 @@ impl Shared {
     fn is_late(&self) -> bool {
         let at_ms = self.idle_until_ms.get();
         self.timer.wake_by(at_ms);
-        self.worker.clock.now_ms() >= at_ms || self.worker.draining.get()
+        self.worker.clock.now_ms() >= at_ms || self.worker.draining.get() || self.timer.is_evicted()
     }
 
     /// The connection is over; counted where it ends for the client's mistakes.

@@ -5,6 +5,7 @@
 
 mod accept;
 mod buffers;
+mod capacity;
 mod clock;
 mod config;
 mod connection;

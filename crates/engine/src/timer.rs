@@ -28,9 +28,23 @@ pub(crate) struct Timer {
     /// The earliest deadline of the task's pending operations, in worker time. It may belong to an operation that has
     /// ended meanwhile: the task is then woken for nothing, once.
     wake_at_ms: Cell<u64>,
-    /// Whether the task may be woken because the worker drains.
-    idle: Cell<bool>,
+    rest: Cell<Rest>,
     waker: Cell<Option<Waker>>,
+}
+
+/// What a task does, as far as it may be ended before its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Something that is not broken off.
+    Busy,
+    /// Waits for the first bytes of a connection: they are still served when the worker drains, but make room for others.
+    First,
+    /// Something that is broken off when the worker drains.
+    Drains,
+    /// Waits for what may never come: ends when the worker drains, or when others need the room.
+    Idle,
+    /// Has been told to make room.
+    Evicted,
 }
 
 impl Timer {
@@ -71,15 +85,20 @@ impl Timer {
         self.wake_at_ms.set(NEVER);
     }
 
-    /// Sets whether the task is woken when the worker drains, to end by itself.
+    /// Sets for what the task is woken before its deadline, to end by itself.
     #[inline]
-    pub(crate) fn set_idle(&self, idle: bool) {
-        self.idle.set(idle);
+    pub(crate) fn set_rest(&self, rest: Rest) {
+        self.rest.set(rest);
     }
 
     /// Whether the task is woken when the worker drains.
     pub(crate) fn is_idle(&self) -> bool {
-        self.idle.get()
+        matches!(self.rest.get(), Rest::Drains | Rest::Idle | Rest::Evicted)
+    }
+
+    /// Whether the task is to make room.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.rest.get() == Rest::Evicted
     }
 
     fn wake(&self) {
@@ -161,7 +180,7 @@ impl Timers {
         let timer = Rc::new(Timer {
             now: self.now.clone(),
             wake_at_ms: Cell::new(NEVER),
-            idle: Cell::new(false),
+            rest: Cell::new(Rest::Busy),
             waker: Cell::new(None),
         });
         let mut slots = self.slots.borrow_mut();
@@ -186,10 +205,27 @@ impl Timers {
     /// Wakes the idle tasks, so that they see that the worker drains.
     pub(crate) fn wake_idle(&self) {
         for timer in self.slots.borrow().iter().flatten() {
-            if timer.idle.get() {
+            if timer.is_idle() {
                 timer.wake();
             }
         }
+    }
+
+    /// Wakes up to `most` tasks that may make room, those with the nearest deadlines, and returns how many.
+    pub(crate) fn evict(&self, most: usize) -> usize {
+        let slots = self.slots.borrow();
+        let resting =
+            slots.iter().flatten().filter(|timer| matches!(timer.rest.get(), Rest::First | Rest::Idle));
+        let mut resting: Vec<&Rc<Timer>> = resting.collect();
+        let most = most.min(resting.len());
+        if most < resting.len() {
+            resting.select_nth_unstable_by_key(most, |timer| timer.wake_at_ms.get());
+        }
+        for timer in &resting[..most] {
+            timer.rest.set(Rest::Evicted);
+            timer.wake();
+        }
+        most
     }
 }
 
@@ -256,8 +292,32 @@ mod tests {
             registered.timer.attach(&Context::from_waker(&Waker::from(Arc::clone(&count))));
             count
         });
-        idle.timer.set_idle(true);
+        idle.timer.set_rest(Rest::Idle);
         timers.wake_idle();
         assert_eq!(counts.map(|count| count.0.load(Ordering::Relaxed)), [0, 1]);
+    }
+
+    #[test]
+    fn those_with_the_nearest_deadlines_make_room() {
+        let timers = Timers::new(Now::default());
+        let rests = [
+            (Rest::Idle, 300),
+            (Rest::Busy, 10),
+            (Rest::First, 100),
+            (Rest::Drains, 20),
+            (Rest::Idle, 200),
+            (Rest::Evicted, 30),
+        ];
+        let registered = rests.map(|(rest, at_ms)| {
+            let registered = timers.register();
+            registered.timer.set_rest(rest);
+            registered.timer.wake_by(at_ms);
+            registered
+        });
+        let evicted = || registered.each_ref().map(|registered| registered.timer.is_evicted());
+        assert_eq!(timers.evict(2), 2);
+        assert_eq!(evicted(), [false, false, true, false, true, true]);
+        assert_eq!((timers.evict(9), timers.evict(9)), (1, 0));
+        assert_eq!(evicted(), [true, false, true, false, true, true]);
     }
 }

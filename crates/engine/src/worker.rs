@@ -2,6 +2,7 @@
 
 use crate::accept::Accepting;
 use crate::buffers::Buffers;
+use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::{EngineConfig, Listen};
 use crate::handle::Context;
@@ -80,6 +81,7 @@ pub(crate) struct Worker {
     pub(crate) draining: Cell<bool>,
     /// Open client connections.
     pub(crate) open: Cell<usize>,
+    pub(crate) capacity: Capacity,
     /// Errands under way: see `exchange/background.rs`.
     pub(crate) errands: Cell<usize>,
     /// Itself, for tasks that outlive who starts them.
@@ -107,7 +109,7 @@ impl Worker {
         Self {
             upstreams: Upstreams::new(resolver, config, token.index() as u64),
             merged: MergedChains::default(),
-            files: RefCell::new(Files::new(variants, files_max(config.workers))),
+            files: RefCell::new(Files::new(variants, Capacity::files_max(config.workers))),
             token,
             shows_upstream_status: Cell::new(config.show_upstream_status),
             config: RefCell::new(Rc::new(config.clone())),
@@ -119,6 +121,7 @@ impl Worker {
             context,
             draining: Cell::new(false),
             open: Cell::new(0),
+            capacity: Capacity::new(config.workers),
             errands: Cell::new(0),
             serial: Cell::new(0),
             snapshot: RefCell::new((reader, current)),
@@ -177,18 +180,10 @@ impl Worker {
         self.clock.tick();
         self.timers.sweep();
         self.upstreams.sweep(self.clock.now_ms());
+        self.capacity.look_for_room(self.open.get(), self.config.borrow().worker_connections);
         // Taken here as well, so that an idle worker lets go of old snapshots.
         drop(self.snapshot());
         self.flush_log();
-    }
-
-    /// Whether no further connection is served; the log is told.
-    pub(crate) fn is_full(&self) -> bool {
-        let full = self.open.get() >= self.config.borrow().worker_connections;
-        if full {
-            tracing::warn!("worker_connections are not enough");
-        }
-        full
     }
 
     /// The next connection's serial number: unique in the process.
@@ -227,13 +222,6 @@ pub(crate) fn run(start: &mut Start) {
         }
         Err(error) => tracing::error!(%error, "a worker has no event loop"),
     }
-}
-
-/// How many files each worker may keep open for later: together they leave half of what the process may open to
-/// connections.
-fn files_max(workers: usize) -> u64 {
-    let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    open / 2 / workers.max(1) as u64
 }
 
 async fn serve(start: &mut Start) -> io::Result<()> {

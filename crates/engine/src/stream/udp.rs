@@ -6,7 +6,7 @@ use super::reach::reach;
 use super::session::{self, BAD_CLIENT, BAD_UPSTREAM, DONE, NO_ROUTE, Walk};
 use crate::connection::{Open, Pause, attach};
 use crate::error::{ProxyError, Side};
-use crate::timer::Timer;
+use crate::timer::{Rest, Timer};
 use crate::upstream::AddrPool;
 use crate::worker::Worker;
 use observe::metrics::State;
@@ -111,7 +111,7 @@ impl Line {
             LineState::Waiting(_) => {}
             LineState::Open { upstream, timer, idle } => {
                 self.ends_at_ms.set(worker.clock.deadline_ms(*idle));
-                timer.set_idle(false);
+                timer.set_rest(Rest::Busy);
                 if upstream.try_send(datagram).is_ok() {
                     self.count(|traffic| traffic.upstream_sent += length);
                 }
@@ -229,7 +229,7 @@ impl Job<'_> {
             });
             self.line.ends_at_ms.set(self.worker.clock.deadline_ms(idle));
             // It has been answered: nothing is lost if a worker that ends doesn't wait for it.
-            self.timer.set_idle(true);
+            self.timer.set_rest(Rest::Drains);
         }
     }
 

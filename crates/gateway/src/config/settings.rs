@@ -200,7 +200,7 @@ pub struct Process {
     pub open_files: u64,
     /// `worker_shutdown_timeout`: how long a graceful stop may take; zero is without limit, as in nginx.
     pub shutdown_timeout: Duration,
-    /// `event.worker_connections`: client and upstream connections of one worker.
+    /// `event.worker_connections`: client connections of one worker.
     pub worker_connections: usize,
     /// `user`: read, not used; the gateway runs as whoever starts it.
     pub user: Option<String>,

@@ -18,6 +18,7 @@ mod connections;
 mod control_servers;
 mod counting;
 mod declarative;
+mod descriptors;
 mod drive_by;
 mod drive_by_browser;
 mod early_answers;
