@@ -91,7 +91,7 @@ pub use shared::Shared;
 pub use stored::Stored;
 pub use target::{Authority, MethodName, Target, encode_controls, encode_path};
 pub use upstream_choice::UpstreamChoice;
-pub use upstreams::CompileUpstream;
+pub use upstreams::{CompileUpstream, UpstreamCompiler};
 
 #[cfg(test)]
 mod tests;

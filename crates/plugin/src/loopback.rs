@@ -1,6 +1,6 @@
 //! The gateway's own listeners, for plugins that send requests to the gateway itself.
 
-use crate::upstreams::compile_written;
+use crate::upstreams;
 use crate::{ApiContext, CompileUpstream, Exchange, Shared, UpstreamChoice};
 use serde_json::json;
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ impl Loopback {
             "retries": 0,
             "tls": { "verify": listener.ssl_verify },
         });
-        compile_written(self.compile, &self.shared, &written).ok()
+        upstreams::compile(self.compile, &self.shared, &written).ok()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{CompileContext, Shared, UpstreamChoice};
 use model::ConfigError;
 use serde_json::Value;
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 /// Compiles an upstream, defaults filled in, into the form that the engine asks: `snapshot::Upstream`. The framework
@@ -19,23 +20,55 @@ pub(crate) fn as_written(
     Ok(Arc::new(upstream.clone()))
 }
 
-impl CompileContext<'_> {
-    /// Compiles an upstream that is written in the plugin's configuration, for [`crate::Extras::upstream`].
+/// Compiles upstreams after their plugin is compiled: for servers that only other servers name, as the nodes of a
+/// cluster and the primary behind a sentinel are. What a client sends must never choose one.
+#[derive(Clone)]
+pub struct UpstreamCompiler {
+    compile: CompileUpstream,
+    shared: Arc<Shared>,
+}
+
+impl UpstreamCompiler {
+    /// Compiles an upstream, as [`CompileContext::upstream`] does.
     ///
     /// # Errors
     /// Every mistake; paths start at the upstream.
-    pub fn upstream(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
-        compile_written(self.registry.compile_upstream, self.shared, written)
+    pub fn compile(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
+        compile(self.compile, &self.shared, written)
     }
 }
 
-/// Compiles an upstream in its JSON form.
-pub(crate) fn compile_written(
-    compile: CompileUpstream,
+impl fmt::Debug for UpstreamCompiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamCompiler").finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn compile(
+    with: CompileUpstream,
     shared: &Shared,
     written: &Value,
 ) -> Result<UpstreamChoice, Vec<ConfigError>> {
     let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
     let upstream: model::Upstream = serde_json::from_value(written.clone()).map_err(unreadable)?;
-    compile(&upstream, shared).map(UpstreamChoice::Written)
+    with(&upstream, shared).map(UpstreamChoice::Written)
+}
+
+impl CompileContext<'_> {
+    /// Returns what compiles upstreams once the plugin runs.
+    #[must_use]
+    pub fn upstreams(&self) -> UpstreamCompiler {
+        UpstreamCompiler {
+            compile: self.registry.compile_upstream,
+            shared: Arc::clone(&self.registry.shared),
+        }
+    }
+
+    /// Compiles an upstream that is written in the plugin's configuration, for [`crate::Extras::upstream`].
+    ///
+    /// # Errors
+    /// Every mistake; paths start at the upstream.
+    pub fn upstream(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
+        compile(self.registry.compile_upstream, self.shared, written)
+    }
 }
