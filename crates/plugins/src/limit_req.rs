@@ -18,19 +18,48 @@
 //! }
 //! ```
 //!
+//! With `policy` as `redis` or `redis-cluster` several gateways keep the rate together; `allow_degradation` then lets
+//! requests pass while Redis is away.
+//!
 //! ## Differences from APISIX
-//! - `policy` must be `local` for now: `redis` and `redis-cluster` are refused with a message.
-//! - `allow_degradation` has nothing to do, since counting doesn't fail.
+//! - Redis keeps the state of a key until it says nothing any more, also where less than one request a second is allowed.
+//! - Where the clocks of two gateways disagree, the one ahead counts.
+//! - Each worker has one connection to each Redis server, over which requests don't wait for each other; so
+//!   `redis_keepalive_pool` changes nothing.
 
 use crate::limit_key::{Key, KeyType};
-use crate::redis_policy::{self, Policy};
+use crate::redis_policy::schema as redis_policy;
+use crate::redis_policy::{Client, Fault, PolicyConfig, Redis, Request, Script, numbers};
 use model::ConfigError;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use stdx::{Clock, Keyed};
+
+/// Takes a request into the bucket of a key, a hash of `excess` and `last` as in APISIX. Arguments: thousandths of a request
+/// per second that leak, thousandths that the bucket holds, the time in milliseconds, and for how many milliseconds the
+/// state is worth keeping. Returns whether there was room, and the excess as text, since Redis cuts numbers to integers.
+static TAKE_IN: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local rate, burst, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local bucket = redis.call('HMGET', KEYS[1], 'excess', 'last')
+local excess, last = tonumber(bucket[1] or nil), tonumber(bucket[2] or nil)
+if excess and last then
+    now = math.max(now, last)
+    excess = math.max(excess - rate * (now - last) / 1000 + 1000, 0)
+else
+    excess = 0
+end
+if excess > burst then
+    return {0, tostring(excess)}
+end
+redis.call('HSET', KEYS[1], 'excess', excess, 'last', now)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {1, tostring(excess)}",
+    )
+});
 
 /// The plugin's definition.
 #[must_use]
@@ -45,10 +74,12 @@ pub struct Config {
     burst: f64,
     key: String,
     key_type: KeyType,
-    policy: Policy,
     rejected_code: u16,
     rejected_msg: Option<String>,
     nodelay: bool,
+    allow_degradation: bool,
+    #[serde(flatten)]
+    policy: PolicyConfig,
 }
 
 /// The compiled form.
@@ -57,13 +88,28 @@ pub struct LimitReq {
     /// Keeps the keys of two configurations apart.
     scope: Vec<u8>,
     key: Key,
+    pace: Pace,
+    answers: Answers,
+    /// Where the buckets are, if not here.
+    redis: Option<Redis>,
+}
+
+/// How fast requests may come.
+#[derive(Clone, Copy)]
+struct Pace {
     /// Thousandths of a request per second.
     rate: f64,
     /// Thousandths of a request.
     burst: f64,
+}
+
+/// How requests are answered.
+#[derive(Clone)]
+struct Answers {
     rejected_code: u16,
     rejected_msg: Option<String>,
     nodelay: bool,
+    allow_degradation: bool,
 }
 
 /// What all configurations of the process share.
@@ -100,16 +146,18 @@ impl Plugin for LimitReq {
     type Config = Config;
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
-        config.policy.check()?;
         Ok(Self {
+            redis: Redis::compile(&config.policy, cx)?,
             state: cx.shared.get(),
             scope: format!("{}:{}:", cx.parent.resource_key, cx.parent.config_version).into_bytes(),
             key: Key::compile(config.key_type, &config.key),
-            rate: config.rate * 1000.0,
-            burst: config.burst * 1000.0,
-            rejected_code: config.rejected_code,
-            rejected_msg: config.rejected_msg,
-            nodelay: config.nodelay,
+            pace: Pace { rate: config.rate * 1000.0, burst: config.burst * 1000.0 },
+            answers: Answers {
+                rejected_code: config.rejected_code,
+                rejected_msg: config.rejected_msg,
+                nodelay: config.nodelay,
+                allow_degradation: config.allow_degradation,
+            },
         })
     }
 
@@ -152,17 +200,10 @@ impl OnAccess for LimitReq {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
         let key = [&*self.scope, &*self.key.or_remote_addr(exchange, &exchange.client.ip_text)].concat();
         let now_ms = self.state.clock.unix_ms(exchange.timing.started);
-        let Some(excess) = self.enter(&key, now_ms) else {
-            return Flow::reply(match &self.rejected_msg {
-                Some(message) => Reply::error(self.rejected_code, message),
-                None => Reply::status(self.rejected_code),
-            });
-        };
-        let delay = Duration::try_from_secs_f64(excess / self.rate).unwrap_or(Duration::MAX);
-        if self.nodelay || delay < Duration::from_millis(1) {
-            return Flow::Next;
+        match &self.redis {
+            None => self.answers.answer(self.enter(&key, now_ms), self.pace, exchange),
+            Some(redis) => self.ask(redis, &key, now_ms, exchange),
         }
-        exchange.after(delay, Flow::Next)
     }
 }
 
@@ -175,14 +216,64 @@ impl LimitReq {
                 Some(bucket) => (bucket.excess(now_ms) + 1000.0).max(0.0),
                 None => 0.0,
             };
-            let admitted = excess <= self.burst;
+            let admitted = excess <= self.pace.burst;
             if admitted {
                 // Requests of two workers may come out of order: time doesn't go back.
                 let last_ms = bucket.map_or(now_ms, |bucket| bucket.last_ms.max(now_ms));
-                *bucket = Some(Bucket { excess, last_ms, rate: self.rate });
+                *bucket = Some(Bucket { excess, last_ms, rate: self.pace.rate });
             }
             admitted.then_some(excess)
         })
+    }
+
+    /// As [`Self::enter`], in Redis.
+    #[inline(never)]
+    fn ask(&self, redis: &Redis, key: &[u8], now_ms: u64, exchange: &Exchange<'_>) -> Flow {
+        let (client, pace, answers) = (redis.client(exchange), self.pace, self.answers.clone());
+        let request = Request::script(&TAKE_IN)
+            .key([b"limit_req:", key].concat())
+            .number(pace.rate)
+            .number(pace.burst)
+            .number(now_ms)
+            .number(pace.kept_ms());
+        Flow::wait(async move { taken_in(&client, &request).await }, move |taken, exchange| match taken {
+            Ok(excess) => answers.answer(excess, pace, exchange),
+            Err(fault) => {
+                let route = exchange.route.map_or("", |route| &route.id);
+                tracing::error!(route, "failed to limit req: {fault}");
+                if answers.allow_degradation { Flow::Next } else { Flow::status(500) }
+            }
+        })
+    }
+}
+
+async fn taken_in(client: &Client, request: &Request) -> Result<Option<f64>, Fault> {
+    let [admitted, excess] = numbers(&client.ask(request).await?)?;
+    Ok((admitted != 0.0).then_some(excess))
+}
+
+impl Pace {
+    /// For how many milliseconds a bucket differs from none at all, and a second more for clocks that disagree.
+    fn kept_ms(self) -> u64 {
+        // Casts saturate; a century is more than any server runs.
+        (((self.burst + 1000.0) / self.rate * 1000.0).ceil() as u64).min(3_200_000_000_000) + 1000
+    }
+}
+
+impl Answers {
+    /// Lets a request pass, at its time, that is by `excess` beyond the rate; rejects it where that is too much.
+    fn answer(&self, excess: Option<f64>, pace: Pace, exchange: &Exchange<'_>) -> Flow {
+        let Some(excess) = excess else {
+            return Flow::reply(match &self.rejected_msg {
+                Some(message) => Reply::error(self.rejected_code, message),
+                None => Reply::status(self.rejected_code),
+            });
+        };
+        let delay = Duration::try_from_secs_f64(excess / pace.rate).unwrap_or(Duration::MAX);
+        if self.nodelay || delay < Duration::from_millis(1) {
+            return Flow::Next;
+        }
+        exchange.after(delay, Flow::Next)
     }
 }
 
@@ -247,8 +338,17 @@ mod tests {
             (json!({"rate": 1, "burst": 1}), "/limit-req"),
             (json!({"rate": 1, "burst": 1, "key": "a", "policy": "redis"}), "/limit-req"),
             (
-                json!({"rate": 1, "burst": 1, "key": "a", "policy": "redis", "redis_host": "127.0.0.1"}),
-                "/limit-req/policy",
+                json!({
+                    "rate": 1, "burst": 1, "key": "a", "policy": "redis", "redis_host": "a1", "redis_port": 65536
+                }),
+                "/limit-req/redis_port",
+            ),
+            (
+                json!({
+                    "rate": 1, "burst": 1, "key": "a", "policy": "redis-cluster", "redis_cluster_name": "c",
+                    "redis_cluster_nodes": ["a:1", "b"]
+                }),
+                "/limit-req/redis_cluster_nodes/1",
             ),
         ] {
             assert_eq!(chain(&config).expect_err("refused")[0].path, path, "{config}");

@@ -18,24 +18,31 @@
 //! }
 //! ```
 //!
+//! With `policy` as `redis` or `redis-cluster` the requests of several gateways count together. What a gateway that crashed
+//! had under way counts for `key_ttl` seconds more, and so should be longer than requests take. `allow_degradation` lets
+//! requests pass while Redis is away, and those whose numbers can't be read.
+//!
 //! ## Differences from APISIX
 //! - On stream routes a session whose limits have no usable number is refused.
-//! - `policy` must be `local` for now: `redis` and `redis-cluster` are refused with a message.
-//! - `allow_degradation` lets requests pass whose numbers can't be read; counting itself doesn't fail.
+//! - In Redis too, a request's delay is made from `default_conn_delay` alone.
+//! - Each worker has one connection to each Redis server, over which requests don't wait for each other; so
+//!   `redis_keepalive_pool` changes nothing.
 //! - Of several `rules` the delays add up, and are waited for once all rules have let the request pass.
 
 use crate::amount::{Amount, AmountConfig};
 use crate::limit_key::{Key, KeyType};
-use crate::redis_policy::{self, Policy};
+use crate::redis_policy::{Fault, PolicyConfig, Redis, schema as redis_policy};
 use model::ConfigError;
 use model::var::VarSource;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
+use remote::Remote;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::Keyed;
 
+mod remote;
 pub mod stream;
 
 /// The plugin's definition.
@@ -58,13 +65,13 @@ pub struct Config {
     key: Option<String>,
     key_type: KeyType,
     #[serde(default)]
-    policy: Policy,
-    #[serde(default)]
     rejected_code: u16,
     rejected_msg: Option<String>,
     #[serde(default)]
     allow_degradation: bool,
     rules: Option<Vec<RuleConfig>>,
+    #[serde(flatten)]
+    policy: PolicyConfig,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,6 +90,13 @@ pub struct LimitConn {
     /// Whether the limits are `rules`, each of which applies only where its key and numbers have a value.
     by_rules: bool,
     delay_s: f64,
+    answers: Arc<Answers>,
+    /// What counts in Redis, if that is asked for.
+    remote: Option<Arc<Remote>>,
+}
+
+/// How requests are answered.
+struct Answers {
     rejected_code: u16,
     rejected_msg: Option<String>,
     allow_degradation: bool,
@@ -117,7 +131,7 @@ impl Plugin for LimitConn {
     type Config = Config;
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
-        config.policy.check()?;
+        let redis = Redis::compile(&config.policy, cx)?;
         let limits = match (&config.rules, &config.conn, &config.burst, &config.key) {
             (Some(rules), ..) => rules
                 .iter()
@@ -134,9 +148,12 @@ impl Plugin for LimitConn {
             limits,
             by_rules: config.rules.is_some(),
             delay_s: config.default_conn_delay,
-            rejected_code: config.rejected_code,
-            rejected_msg: config.rejected_msg,
-            allow_degradation: config.allow_degradation,
+            answers: Arc::new(Answers {
+                rejected_code: config.rejected_code,
+                rejected_msg: config.rejected_msg,
+                allow_degradation: config.allow_degradation,
+            }),
+            remote: redis.map(|redis| Arc::new(Remote::new(redis, config.policy.key_ttl_s(), cx.shared))),
         })
     }
 
@@ -153,12 +170,27 @@ impl Limit {
 
 impl OnAccess for LimitConn {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
+        if let Some(remote) = &self.remote {
+            return self.ask(remote, exchange);
+        }
         let Some(entered) = self.enter(exchange, &exchange.client.ip_text) else {
-            return if self.allow_degradation { Flow::Next } else { Flow::status(500) };
+            return self.answers.unusable();
         };
         // Kept until the exchange is over, however it ends.
         exchange.extras().note(self, entered.present);
-        match entered.delay {
+        self.answers.answer(entered.delay, exchange)
+    }
+}
+
+impl Answers {
+    /// Where no limit has a usable number.
+    fn unusable(&self) -> Flow {
+        if self.allow_degradation { Flow::Next } else { Flow::status(500) }
+    }
+
+    /// Lets a request pass after `delay`; rejects it where there is none.
+    fn answer(&self, delay: Option<Duration>, exchange: &Exchange<'_>) -> Flow {
+        match delay {
             None => Flow::reply(match &self.rejected_msg {
                 Some(message) => Reply::error(self.rejected_code, message),
                 None => Reply::status(self.rejected_code),
@@ -187,15 +219,28 @@ impl LimitConn {
             let Some(number) = self.count(&key, conn.saturating_add(burst)) else {
                 return Some(Entered { present, delay: None });
             };
-            if number > conn {
-                delay_s += self.delay_s * ((number - 1) / conn) as f64;
-            }
+            delay_s += delay_s_of(number, conn, self.delay_s);
             present.push(Presence { under_way: Arc::clone(&self.under_way), key });
         }
-        let delay = Duration::try_from_secs_f64(delay_s).unwrap_or(Duration::MAX);
-        // Less than a millisecond is no wait.
-        let delay = if delay < Duration::from_millis(1) { Duration::ZERO } else { delay };
-        Some(Entered { present, delay: Some(delay) })
+        Some(Entered { present, delay: Some(delay(delay_s)) })
+    }
+
+    /// As [`Self::enter`], in Redis.
+    fn ask(&self, remote: &Arc<Remote>, exchange: &Exchange<'_>) -> Flow {
+        let Some(applying) = self.applying(exchange, &exchange.client.ip_text) else {
+            return self.answers.unusable();
+        };
+        let presences = remote.presences(applying, exchange);
+        let (unit_s, allow_degradation) = (self.delay_s, self.answers.allow_degradation);
+        let (remote, answers) = (Arc::clone(remote), Arc::clone(&self.answers));
+        Flow::wait(enter_all(presences, unit_s, allow_degradation), move |(presences, entered), exchange| {
+            // Kept until the exchange is over, however it ends.
+            exchange.extras().note(&*remote, presences);
+            match entered {
+                Ok(delay) => answers.answer(delay, exchange),
+                Err(_) => Flow::status(500),
+            }
+        })
     }
 
     /// Key, `conn` and `burst` of the limits that apply.
@@ -228,6 +273,40 @@ impl LimitConn {
             },
         )
     }
+}
+
+/// Counts one more request in Redis: the delay, or `None` where a limit refuses it. A fault ends it, unless requests may
+/// pass all the same.
+async fn enter_all(
+    mut presences: Vec<remote::Presence>,
+    unit_s: f64,
+    allow_degradation: bool,
+) -> (Vec<remote::Presence>, Result<Option<Duration>, Fault>) {
+    let mut delay_s = 0.0;
+    for presence in &mut presences {
+        match presence.enter().await {
+            Ok(Some(number)) => delay_s += delay_s_of(number, presence.conn, unit_s),
+            Ok(None) => return (presences, Ok(None)),
+            Err(fault) => {
+                tracing::error!("failed to limit conn: {fault}");
+                if !allow_degradation {
+                    return (presences, Err(fault));
+                }
+            }
+        }
+    }
+    (presences, Ok(Some(delay(delay_s))))
+}
+
+/// For how many seconds the request waits that is the `number`th under way.
+fn delay_s_of(number: u64, conn: u64, unit_s: f64) -> f64 {
+    if number > conn { unit_s * ((number - 1) / conn) as f64 } else { 0.0 }
+}
+
+fn delay(delay_s: f64) -> Duration {
+    let delay = Duration::try_from_secs_f64(delay_s).unwrap_or(Duration::MAX);
+    // Less than a millisecond is no wait.
+    if delay < Duration::from_millis(1) { Duration::ZERO } else { delay }
 }
 
 fn schema() -> Value {

@@ -3,10 +3,17 @@
 use crate::amount::AmountConfig;
 use crate::headers::is_token;
 use crate::limit_key::KeyType;
-use crate::redis_policy::Policy;
+use crate::redis_policy::PolicyConfig;
 use model::ConfigError;
 use serde::Deserialize;
 use std::collections::HashSet;
+use std::time::Duration;
+
+/// The `sync_interval` that asks Redis for each request.
+const NO_DELAYED_SYNC: f64 = -1.0;
+
+/// The least `sync_interval` in seconds.
+const SYNC_INTERVAL_MIN: f64 = 0.1;
 
 /// The configuration, defaults filled in by the schema. Its JSON Schema is written out in `schema.rs`: what depends on
 /// what (`count` or `rules`, Redis by policy) is beyond what a type can say.
@@ -21,9 +28,11 @@ pub struct Config {
     pub(super) key_type: KeyType,
     pub(super) rejected_code: u16,
     pub(super) rejected_msg: Option<String>,
-    pub(super) policy: Policy,
     pub(super) allow_degradation: bool,
     pub(super) show_limit_quota_header: bool,
+    pub(super) sync_interval: f64,
+    #[serde(flatten)]
+    pub(super) policy: PolicyConfig,
 }
 
 /// One of `rules`.
@@ -54,6 +63,7 @@ impl Config {
         if self.rules.is_some() && self.group.is_some() {
             errors.push(ConfigError::new("/group", "group and rules cannot be specified at the same time"));
         }
+        errors.extend(self.check_sync_interval());
         let mut keys = HashSet::new();
         for (at, rule) in rules.iter().enumerate() {
             if !keys.insert(&rule.key) {
@@ -66,5 +76,32 @@ impl Config {
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// The time between two exchanges with Redis, where counting goes on here in between.
+    pub(super) fn sync_interval(&self) -> Option<Duration> {
+        if self.policy == PolicyConfig::Local || self.sync_interval == NO_DELAYED_SYNC {
+            return None;
+        }
+        Duration::try_from_secs_f64(self.sync_interval).ok()
+    }
+
+    fn check_sync_interval(&self) -> Option<ConfigError> {
+        let interval = self.sync_interval;
+        if self.policy == PolicyConfig::Local || interval == NO_DELAYED_SYNC {
+            return None;
+        }
+        let message = match self.time_window {
+            _ if interval < SYNC_INTERVAL_MIN => "sync_interval should not be smaller than 0.1",
+            Some(AmountConfig::Integer(window)) if interval >= window as f64 => {
+                "sync_interval should be smaller than time_window"
+            }
+            Some(AmountConfig::Float(window)) if interval >= window => {
+                "sync_interval should be smaller than time_window"
+            }
+            _ if self.sync_interval().is_none() => "sync_interval is too large",
+            _ => return None,
+        };
+        Some(ConfigError::new("/sync_interval", message))
     }
 }

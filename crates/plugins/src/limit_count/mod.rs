@@ -20,47 +20,81 @@
 //! }
 //! ```
 //!
+//! 100 requests a minute from each consumer, counted in Redis by all gateways together; while Redis is away, requests
+//! pass:
+//! ```json
+//! {
+//!     "limit-count": {
+//!         "count": 100,
+//!         "time_window": 60,
+//!         "key": "consumer_name",
+//!         "policy": "redis",
+//!         "redis_host": "redis.internal",
+//!         "redis_password": "$ENV://REDIS_PASSWORD",
+//!         "redis_timeout": 200,
+//!         "allow_degradation": true
+//!     }
+//! }
+//! ```
+//!
 //! ## Differences from APISIX
-//! - `policy` must be `local` for now: `redis`, `redis-cluster` and `redis-sentinel` are refused with a message.
+//! - Each worker has one connection to each Redis server, over which requests don't wait for each other; so
+//!   `redis_keepalive_pool` changes nothing. An operation takes at most its timeouts' sum, redirections included.
+//! - With `sync_interval`, what is not yet told to Redis when a window ends is not counted in the next one.
 //! - Sliding windows are exact across workers, too, and `X-RateLimit-Remaining` is never below 0.
 //! - A group's settings may be changed once no route, service or consumer uses the group any more.
 //! - The header names in the plugin's metadata, and `header_prefix`, must be valid in a header.
 //! - The log variable `$rate_limiting_info` is not set.
 
 mod config;
+mod delayed;
 mod group;
 mod headers;
+mod outcome;
+mod remote;
 mod schema;
+mod shared_windows;
 
-use crate::amount::{Amount, AmountConfig};
 use crate::limit_key::Key;
+use crate::redis_policy::Redis;
 use config::{Config, WindowType};
+use delayed::Delayed;
 use group::{Group, Groups};
-use headers::{HeaderNames, Headers, Reset};
+use headers::HeaderNames;
 use model::ConfigError;
-use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};
+use outcome::Outcome;
+use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef};
+use remote::{Answers, Remote, Rule};
 use serde_json::Value;
+use shared_windows::SharedWindows;
 use std::sync::Arc;
 use stdx::Clock;
 use stdx::window::{Scope, Windows};
 
+const NAME: &str = "limit-count";
+
 /// The plugin's definition.
 #[must_use]
 pub fn def() -> PluginDef {
-    PluginDef::new::<LimitCount>("limit-count", 1002).on_access().action().build()
+    PluginDef::new::<LimitCount>(NAME, 1002)
+        .on_access()
+        .action()
+        .encrypt_fields(&["redis_password", "sentinel_password"])
+        .build()
 }
 
 /// The compiled form.
 pub struct LimitCount {
     state: Arc<State>,
+    /// The limits that are counted here; none where Redis counts.
     limits: Box<[Limit]>,
     /// Whether the limits are `rules`, each of which applies only where its key has a value.
     by_rules: bool,
     sliding: bool,
-    show_headers: bool,
     allow_degradation: bool,
-    rejected_code: u16,
-    rejected_msg: Option<String>,
+    answers: Answers,
+    /// What counts in Redis.
+    remote: Option<Arc<Remote>>,
     /// Holds the group's settings in place for as long as they are used.
     _group: Option<Arc<Group>>,
 }
@@ -73,20 +107,10 @@ struct State {
     groups: Groups,
 }
 
-/// One number per window.
+/// One number per window, counted here.
 struct Limit {
     scope: Scope,
-    key: Key,
-    count: Amount,
-    window_s: Amount,
-    headers: Headers,
-}
-
-/// What counting a request came to.
-struct Outcome {
-    admitted: bool,
-    remaining: u64,
-    reset: Reset,
+    rule: Rule,
 }
 
 impl Plugin for LimitCount {
@@ -94,21 +118,46 @@ impl Plugin for LimitCount {
 
     fn compile(config: Config, cx: &CompileContext<'_>) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
-        config.policy.check()?;
+        let redis = Redis::compile(&config.policy, cx)?;
         let state: Arc<State> = cx.shared.get();
         let group = config.group.as_ref().map(|name| state.groups.join(name, &config)).transpose()?;
-        let scope = match &config.group {
-            Some(group) => format!("group {group}"),
-            None => format!("{}:{}", cx.parent.resource_key, cx.parent.config_version),
+        let of_parent = || format!("{}:{}", cx.parent.resource_key, cx.parent.config_version);
+        let rules = rules(&config, &HeaderNames::of(cx.metadata));
+        let (by_rules, sliding) = (config.rules.is_some(), config.window_type == WindowType::Sliding);
+        let answers = Answers {
+            show_headers: config.show_limit_quota_header,
+            rejected_code: config.rejected_code,
+            rejected_msg: config.rejected_msg.clone(),
+        };
+        let mut limits = Vec::new();
+        let remote = match redis {
+            Some(redis) => {
+                let scope = config.group.clone().unwrap_or_else(of_parent);
+                let delayed =
+                    config.sync_interval().map(|time| Arc::new(Delayed::new(cx.shared.get(), time)));
+                Some(Arc::new(Remote {
+                    redis,
+                    windows: Arc::new(SharedWindows::new(NAME, &scope, sliding, state.clock)),
+                    delayed,
+                    rules,
+                    by_rules,
+                    answers: answers.clone(),
+                    allow_degradation: config.allow_degradation,
+                }))
+            }
+            None => {
+                let scope = config.group.as_ref().map_or_else(of_parent, |group| format!("group {group}"));
+                limits = self::limits(rules, &scope, by_rules, &state.windows);
+                None
+            }
         };
         Ok(Self {
-            limits: limits(&config, &scope, &HeaderNames::of(cx.metadata), &state.windows).into(),
-            by_rules: config.rules.is_some(),
-            sliding: config.window_type == WindowType::Sliding,
-            show_headers: config.show_limit_quota_header,
+            limits: limits.into(),
+            by_rules,
+            sliding,
             allow_degradation: config.allow_degradation,
-            rejected_code: config.rejected_code,
-            rejected_msg: config.rejected_msg,
+            answers,
+            remote,
             state,
             _group: group,
         })
@@ -124,41 +173,34 @@ impl Plugin for LimitCount {
 }
 
 /// The limits that a configuration asks for.
-fn limits(config: &Config, scope: &str, names: &HeaderNames, windows: &Windows) -> Vec<Limit> {
+fn rules(config: &Config, names: &HeaderNames) -> Vec<Rule> {
     if let Some(rules) = &config.rules {
-        let limit = |(at, rule): (usize, &config::RuleConfig)| {
+        let rule = |(at, rule): (usize, &config::RuleConfig)| {
             let number = (at + 1).to_string();
             let names = names.with_prefix(rule.header_prefix.as_deref().unwrap_or(&number));
-            // Rules whose keys come out equal are still different limits.
-            let scope = windows.scope(&format!("{scope}#{number}"));
-            Limit::new(scope, Key::template(&rule.key), &rule.count, &rule.time_window, names)
+            Rule::new(Key::template(&rule.key), &rule.count, &rule.time_window, names)
         };
-        return rules.iter().enumerate().map(limit).collect();
+        return rules.iter().enumerate().map(rule).collect();
     }
     let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else { return Vec::new() };
-    let key = Key::compile(config.key_type, &config.key);
-    vec![Limit::new(windows.scope(scope), key, count, time_window, names.clone())]
+    vec![Rule::new(Key::compile(config.key_type, &config.key), count, time_window, names.clone())]
 }
 
-impl Limit {
-    fn new(
-        scope: Scope,
-        key: Key,
-        count: &AmountConfig,
-        time_window: &AmountConfig,
-        names: HeaderNames,
-    ) -> Self {
-        let count = Amount::compile(count, 1);
-        let headers = Headers::new(names, count.fixed());
-        Self { scope, key, count, window_s: Amount::compile(time_window, 1), headers }
-    }
+/// The limits that are counted here.
+fn limits(rules: Vec<Rule>, scope: &str, by_rules: bool, windows: &Windows) -> Vec<Limit> {
+    let limit = |(at, rule)| {
+        // Rules whose keys come out equal are still different limits.
+        let name = if by_rules { format!("{scope}#{}", at + 1) } else { scope.to_owned() };
+        Limit { scope: windows.scope(&name), rule }
+    };
+    rules.into_iter().enumerate().map(limit).collect()
 }
 
 impl OnAccess for LimitCount {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
         let flow = match &*self.limits {
             [limit] if !self.by_rules => self.access_one(limit, exchange),
-            _ => self.access_by_rules(exchange),
+            _ => self.access_otherwise(exchange),
         };
         flow.unwrap_or_else(|| if self.allow_degradation { Flow::Next } else { Flow::status(500) })
     }
@@ -168,8 +210,9 @@ impl LimitCount {
     /// `None` where the request gives no usable number.
     #[inline(always)]
     fn access_one(&self, limit: &Limit, exchange: &mut Exchange<'_>) -> Option<Flow> {
-        let (count, window_s) = (limit.count.of(exchange)?, limit.window_s.of(exchange)?);
-        let outcome = match &limit.key {
+        let Limit { rule, .. } = limit;
+        let (count, window_s) = (rule.count.of(exchange)?, rule.window_s.of(exchange)?);
+        let outcome = match &rule.key {
             Key::RemoteAddr => {
                 self.count(limit, exchange.client.ip_text.as_bytes(), count, window_s, exchange)
             }
@@ -181,17 +224,26 @@ impl LimitCount {
                 exchange,
             ),
         };
-        Some(self.answer(limit, count, &outcome, exchange))
+        Some(self.answers.answer(rule, count, outcome, exchange))
+    }
+
+    /// As [`Self::access_by_rules`], or by Redis. Counting one limit here passes by this.
+    #[inline(never)]
+    fn access_otherwise(&self, exchange: &mut Exchange<'_>) -> Option<Flow> {
+        match &self.remote {
+            Some(remote) => remote.access(exchange, 1),
+            None => self.access_by_rules(exchange),
+        }
     }
 
     /// Runs the rules that apply; `None` where none does, or where one gives no usable number. The numbers of all are
     /// settled before the first one counts.
-    #[inline(never)]
     fn access_by_rules(&self, exchange: &mut Exchange<'_>) -> Option<Flow> {
         let mut applying = Vec::new();
         for limit in &self.limits {
-            if let Some(key) = limit.key.resolved(exchange) {
-                applying.push((limit, key, limit.count.of(exchange)?, limit.window_s.of(exchange)?));
+            let Limit { rule, .. } = limit;
+            if let Some(key) = rule.key.resolved(exchange) {
+                applying.push((limit, key, rule.count.of(exchange)?, rule.window_s.of(exchange)?));
             }
         }
         if applying.is_empty() {
@@ -199,7 +251,7 @@ impl LimitCount {
         }
         for (limit, key, count, window_s) in applying {
             let outcome = self.count_by(limit, &key, count, window_s, exchange);
-            let flow = self.answer(limit, count, &outcome, exchange);
+            let flow = self.answers.answer(&limit.rule, count, outcome, exchange);
             if !matches!(flow, Flow::Next) {
                 return Some(flow);
             }
@@ -235,11 +287,7 @@ impl LimitCount {
             return self.slide(limit, key, count, length_ms, now_ms, exchange);
         }
         let counted = self.state.windows.count(exchange.worker, &limit.scope, key, 1, length_ms, now_ms);
-        Outcome {
-            admitted: counted.consumed <= count,
-            remaining: count.saturating_sub(counted.consumed),
-            reset: Reset::rounded_down(counted.left_ms),
-        }
+        Outcome::fixed(counted.consumed, count, counted.left_ms)
     }
 
     #[inline(never)]
@@ -254,36 +302,7 @@ impl LimitCount {
     ) -> Outcome {
         let windows = &self.state.windows;
         let slid = windows.count_sliding(exchange.worker, &limit.scope, key, 1, count, length_ms, now_ms);
-        // Counts are at most 2^53, where f64 is exact; casts back saturate, so a negative rest is 0.
-        let (limit, consumed, left_ms) = (count as f64, slid.consumed as f64, slid.left_ms as f64);
-        let per_ms = slid.previous as f64 / length_ms as f64;
-        if slid.admitted {
-            let remaining = (limit - consumed - per_ms * left_ms).floor() as u64;
-            return Outcome { admitted: true, remaining, reset: Reset::rounded_up(slid.left_ms) };
-        }
-        // With room in the running window, the wait is until enough of the window before is out of sight.
-        let wait_ms = if slid.consumed >= count || slid.previous == 0 {
-            slid.left_ms
-        } else {
-            (left_ms - (limit - consumed) / per_ms).ceil() as u64
-        };
-        Outcome { admitted: false, remaining: 0, reset: Reset::rounded_up(wait_ms) }
-    }
-
-    #[inline(always)]
-    fn answer(&self, limit: &Limit, count: u64, outcome: &Outcome, exchange: &mut Exchange<'_>) -> Flow {
-        if self.show_headers {
-            limit.headers.write(count, outcome.remaining, outcome.reset, &mut exchange.reply_headers);
-        }
-        if outcome.admitted { Flow::Next } else { self.reject() }
-    }
-
-    #[cold]
-    fn reject(&self) -> Flow {
-        Flow::reply(match &self.rejected_msg {
-            Some(message) => Reply::error(self.rejected_code, message),
-            None => Reply::status(self.rejected_code),
-        })
+        Outcome::sliding(slid, count, length_ms)
     }
 }
 

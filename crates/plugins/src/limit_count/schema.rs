@@ -1,6 +1,6 @@
 //! The JSON Schemas, equal to APISIX's in what they accept, refuse and fill in.
 
-use crate::redis_policy;
+use crate::redis_policy::schema as redis_policy;
 use serde_json::{Value, json};
 
 /// The configuration's.
@@ -41,11 +41,9 @@ pub(super) fn config() -> Value {
                 "description": "The status of the answer to requests beyond the limit.",
                 "type": "integer", "minimum": 200, "maximum": 599, "default": 503
             },
-            "rejected_msg": {
-                "description": "Its `error_msg`.", "type": "string", "minLength": 1
-            },
+            "rejected_msg": {"description": "Its `error_msg`.", "type": "string", "minLength": 1},
             "policy": {
-                "description": "Where counters are kept; only `local` works in this release.",
+                "description": "Where counters are kept: in the gateway, or in Redis for several gateways together.",
                 "type": "string", "enum": ["local", "redis", "redis-cluster", "redis-sentinel"], "default": "local"
             },
             "allow_degradation": {
@@ -54,7 +52,10 @@ pub(super) fn config() -> Value {
             "show_limit_quota_header": {
                 "description": "Tell clients in headers where they stand.", "type": "boolean", "default": true
             },
-            "sync_interval": {"type": "number", "default": -1}
+            "sync_interval": described(
+                "Seconds between two exchanges with Redis, counting here in between; -1 asks it for each request.",
+                json!({"type": "number", "default": -1})
+            )
         },
         // APISIX's second branch is `rules` alone. Here both at once pass, so that compiling can say what is wrong with
         // that in APISIX's words.
@@ -67,7 +68,7 @@ pub(super) fn config() -> Value {
         "else": {
             "if": redis_policy::is("redis-cluster"),
             "then": redis_policy::redis_cluster(),
-            "else": {"if": redis_policy::is("redis-sentinel"), "then": redis_sentinel()}
+            "else": {"if": redis_policy::is("redis-sentinel"), "then": redis_policy::redis_sentinel()}
         },
         "encrypt_fields": ["redis_password", "sentinel_password"]
     })
@@ -94,35 +95,4 @@ fn amount() -> Value {
 fn described(description: &str, mut schema: Value) -> Value {
     schema["description"] = Value::from(description);
     schema
-}
-
-fn redis_sentinel() -> Value {
-    json!({
-        "properties": {
-            "redis_sentinels": {
-                "type": "array",
-                "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "host": {"type": "string", "minLength": 2},
-                        "port": {"type": "integer", "minimum": 1, "maximum": 65535}
-                    },
-                    "required": ["host", "port"],
-                    "additionalProperties": false
-                }
-            },
-            "redis_master_name": {"type": "string", "minLength": 1},
-            "redis_role": {"type": "string", "enum": ["master", "slave"], "default": "master"},
-            "redis_connect_timeout": {"type": "integer", "minimum": 1, "default": 1000},
-            "redis_read_timeout": {"type": "integer", "minimum": 1, "default": 1000},
-            "redis_keepalive_timeout": {"type": "integer", "minimum": 1, "default": 60000},
-            "redis_database": {"type": "integer", "minimum": 0, "default": 0},
-            "redis_username": {"type": "string", "minLength": 1},
-            "redis_password": {"type": "string", "minLength": 0},
-            "sentinel_username": {"type": "string", "minLength": 1},
-            "sentinel_password": {"type": "string", "minLength": 0}
-        },
-        "required": ["redis_sentinels", "redis_master_name"]
-    })
 }

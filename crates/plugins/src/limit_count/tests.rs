@@ -1,6 +1,6 @@
 use super::*;
 use plugin::testkit::{self, Bench};
-use plugin::{Chain, Ingredients, Parent, Registry};
+use plugin::{Chain, Ingredients, Parent, Registry, Reply};
 use serde_json::json;
 use std::time::Duration;
 
@@ -255,10 +255,20 @@ fn configurations_are_accepted_and_refused_as_by_apisix() {
         ),
         (json!({"rules": [rule, rule]}), Some("duplicate key '$http_a' in rules")),
         (json!({"count": 1, "time_window": 1, "policy": "redis"}), Some("then clause did not match")),
+        (json!({"count": 1, "time_window": 1, "policy": "redis", "redis_host": "127.0.0.1"}), None),
         (
-            json!({"count": 1, "time_window": 1, "policy": "redis", "redis_host": "127.0.0.1"}),
-            Some("policy redis comes with a later release; `local` works"),
+            json!({"count": 1, "time_window": 2, "policy": "redis", "redis_host": "a1", "sync_interval": 0.1}),
+            None,
         ),
+        (
+            json!({"count": 1, "time_window": 2, "policy": "redis", "redis_host": "a1", "sync_interval": 0.05}),
+            Some("sync_interval should not be smaller than 0.1"),
+        ),
+        (
+            json!({"count": 1, "time_window": 2, "policy": "redis", "redis_host": "a1", "sync_interval": 2}),
+            Some("sync_interval should be smaller than time_window"),
+        ),
+        (json!({"count": 1, "time_window": 2, "sync_interval": 5}), None),
     ] {
         match (testkit::chain(&registry, &json!({"limit-count": config})), expected) {
             (Ok(_), None) => {}

@@ -1,42 +1,6 @@
-//! Where limits keep their counters: `policy`, and what it needs in the configuration.
+//! The JSON Schemas of the policies, APISIX's in what they accept, refuse and fill in.
 
-use model::ConfigError;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use std::fmt;
-
-/// Where counters are kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Policy {
-    #[default]
-    Local,
-    Redis,
-    RedisCluster,
-    RedisSentinel,
-}
-
-impl Policy {
-    /// Whether this build can do it.
-    pub(crate) fn check(self) -> Result<(), Vec<ConfigError>> {
-        if self == Self::Local {
-            return Ok(());
-        }
-        let message = format!("policy {self} comes with a later release; `local` works");
-        Err(vec![ConfigError::new("/policy", message)])
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Local => "local",
-            Self::Redis => "redis",
-            Self::RedisCluster => "redis-cluster",
-            Self::RedisSentinel => "redis-sentinel",
-        })
-    }
-}
 
 /// `schema` with what the policies `redis` and `redis-cluster` need; `key_ttl` is a member that both have where it is
 /// given.
@@ -90,5 +54,36 @@ pub(crate) fn redis_cluster() -> Value {
             "redis_keepalive_pool": {"type": "integer", "minimum": 1, "default": 100}
         },
         "required": ["redis_cluster_nodes", "redis_cluster_name"]
+    })
+}
+
+pub(crate) fn redis_sentinel() -> Value {
+    json!({
+        "properties": {
+            "redis_sentinels": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "host": {"type": "string", "minLength": 2},
+                        "port": {"type": "integer", "minimum": 1, "maximum": 65535}
+                    },
+                    "required": ["host", "port"],
+                    "additionalProperties": false
+                }
+            },
+            "redis_master_name": {"type": "string", "minLength": 1},
+            "redis_role": {"type": "string", "enum": ["master", "slave"], "default": "master"},
+            "redis_connect_timeout": {"type": "integer", "minimum": 1, "default": 1000},
+            "redis_read_timeout": {"type": "integer", "minimum": 1, "default": 1000},
+            "redis_keepalive_timeout": {"type": "integer", "minimum": 1, "default": 60000},
+            "redis_database": {"type": "integer", "minimum": 0, "default": 0},
+            "redis_username": {"type": "string", "minLength": 1},
+            "redis_password": {"type": "string", "minLength": 0},
+            "sentinel_username": {"type": "string", "minLength": 1},
+            "sentinel_password": {"type": "string", "minLength": 0}
+        },
+        "required": ["redis_sentinels", "redis_master_name"]
     })
 }
