@@ -17,6 +17,7 @@ mod nginx;
 mod opa;
 mod peer;
 mod process;
+mod redis;
 mod traffic;
 mod upstream;
 
@@ -31,5 +32,6 @@ pub use nginx::Nginx;
 pub use opa::Opa;
 pub use peer::Peer;
 pub use process::{Process, binary, eventually, free_ports, program, refused};
+pub use redis::Redis;
 pub use traffic::Traffic;
 pub use upstream::{Seen, Upstream};

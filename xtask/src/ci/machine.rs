@@ -30,6 +30,8 @@ const NEEDS: &[Need] = &[
     need("nginx", Source::Package("nginx-light"), "the upstream of the end-to-end tests"),
     need("etcd", Source::Package("etcd-server"), "the configuration centre of the tests"),
     need("etcdctl", Source::Package("etcd-client"), "makes accounts for the tests of etcd"),
+    need("redis-server", Source::Package("redis-server"), "shares counters in the tests of limits"),
+    need("redis-cli", Source::Package("redis-tools"), "makes clusters of it, and looks into it"),
     need("curl", Source::Package("curl"), "the client of the end-to-end tests"),
     need("python3", Source::Package("python3"), "runs the measuring scripts"),
     need("nghttp", Source::Referee("nghttp2-client"), "loads a page by HTTP/2"),
