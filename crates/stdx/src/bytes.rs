@@ -187,6 +187,31 @@ pub fn find(bytes: &[u8], wanted: impl Wanted) -> Option<usize> {
     rest.iter().position(|byte| wanted.is(*byte)).map(|at| seen + at)
 }
 
+/// `bytes` in two parts, the second of which begins with the first byte that is `wanted`. As [`find`], for who goes on with
+/// both parts: nothing has to be checked again.
+#[must_use]
+#[inline(always)]
+#[expect(unsafe_code, reason = "where a byte was found the slice may be parted")]
+pub fn split(bytes: &[u8], wanted: impl Wanted) -> Option<(&[u8], &[u8])> {
+    let at = find(bytes, wanted)?;
+    // SAFETY: what `find` returns is the position of a byte of `bytes`.
+    Some(unsafe { bytes.split_at_unchecked(at) })
+}
+
+/// Whether the first `length` of `bytes`, which has so many, are `wanted`. Up to sixteen are looked at together, where bytes
+/// behind them may be read along; they don't count.
+#[must_use]
+#[inline(always)]
+pub fn all(bytes: &[u8], length: usize, wanted: impl Wanted) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if length <= 16
+        && let Some(block) = bytes.first_chunk()
+    {
+        return !wanted.in_sixteen(block) & ((1 << length) - 1) == 0;
+    }
+    bytes.iter().take(length).all(|byte| wanted.is(*byte))
+}
+
 /// Whether one of the first `length` of `bytes` is `first` and the one after it `second`. Bytes further on are read along
 /// with them and don't count.
 #[must_use]
@@ -199,10 +224,13 @@ pub fn has_pair(bytes: &[u8], length: usize, first: impl Wanted, second: impl Wa
         && let Some(shifted) = rest[1..].first_chunk()
     {
         let flags = first.in_sixteen(block) & second.in_sixteen(shifted);
-        if flags.trailing_zeros() < u32::try_from(left).unwrap_or(u32::MAX).min(16) {
+        if left <= 16 {
+            return flags & ((1 << left) - 1) != 0;
+        }
+        if flags != 0 {
             return true;
         }
-        (rest, left) = (&rest[16..], left.saturating_sub(16));
+        (rest, left) = (&rest[16..], left - 16);
     }
     rest.windows(2).take(left).any(|pair| first.is(pair[0]) && second.is(pair[1]))
 }
@@ -328,6 +356,22 @@ mod tests {
         agrees_on_pairs(Range::<0, 0x7f>, true);
         agrees_on_pairs((Range::<b'a', b'z'>, (Range::<b'0', b'9'>, Range::<b'-', b'.'>)), true);
         agrees_on_pairs(Not((Range::<b'a', b'z'>, (Range::<b'0', b'9'>, Range::<b'-', b'.'>))), false);
+    }
+
+    #[test]
+    fn all_looks_at_so_many_bytes_and_no_further() {
+        const SMALL: (Range<b'a', b'z'>, Byte<b'-'>) = (Range, Byte);
+        for size in 0..40 {
+            for other in 0..=size {
+                let mut bytes = vec![b'a'; size];
+                bytes.iter_mut().skip(other).step_by(3).for_each(|byte| *byte = b'_');
+                for length in 0..=size {
+                    assert_eq!(all(&bytes, length, SMALL), length <= other, "{length} of {bytes:?}");
+                }
+                let expected = (other < size).then(|| bytes.split_at(other));
+                assert_eq!(split(&bytes, Byte::<b'_'>), expected, "{bytes:?}");
+            }
+        }
     }
 
     #[test]

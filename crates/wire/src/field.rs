@@ -149,17 +149,41 @@ impl Known {
 /// Whether `token` equals `word` but for the case of letters.
 ///
 /// Bit 5 is ignored only where `word` has a letter: a hyphen without it is a CR, an underscore with it is DEL, and both
-/// would pass for a part of the name. `word` is known when this is compiled, so the bits to ignore are a constant and
-/// the loop becomes a few wide instructions.
+/// would pass for a part of the name. `word` is known when this is compiled, so what is compared with, and the bits to
+/// ignore, are constants.
 #[inline(always)]
 pub(crate) fn is<const N: usize>(token: &[u8], word: &[u8; N]) -> bool {
     let Ok(token) = <&[u8; N]>::try_from(token) else { return false };
-    let mut difference = 0;
-    for at in 0..N {
-        let case = if word[at].is_ascii_alphabetic() { 0x20 } else { 0 };
-        difference |= (token[at] | case) ^ (word[at] | case);
+    match N {
+        ..4 => token.iter().zip(word).all(|(token, word)| *token & case(*word) == *word & case(*word)),
+        4..8 => same_four(token, word, 0) && same_four(token, word, N - 4),
+        8..16 => same_eight(token, word, 0) && same_eight(token, word, N - 8),
+        _ => (0..N / 8).all(|at| same_eight(token, word, at * 8)) && same_eight(token, word, N - 8),
     }
-    difference == 0
+}
+
+/// The bits that tell `byte` from others: for a letter all but its case.
+#[inline(always)]
+fn case(byte: u8) -> u8 {
+    if byte.is_ascii_alphabetic() { !0x20 } else { !0 }
+}
+
+/// Whether four bytes from `at` on are the same: parts that overlap save a rest.
+#[inline(always)]
+fn same_four<const N: usize>(token: &[u8; N], word: &[u8; N], at: usize) -> bool {
+    let four = |bytes: &[u8; N]| bytes.get(at..).and_then(<[u8]>::first_chunk).copied();
+    let (Some(token), Some(word)) = (four(token), four(word)) else { return false };
+    let case = u32::from_ne_bytes(word.map(case));
+    u32::from_ne_bytes(token) & case == u32::from_ne_bytes(word) & case
+}
+
+/// The same of eight bytes.
+#[inline(always)]
+fn same_eight<const N: usize>(token: &[u8; N], word: &[u8; N], at: usize) -> bool {
+    let eight = |bytes: &[u8; N]| bytes.get(at..).and_then(<[u8]>::first_chunk).copied();
+    let (Some(token), Some(word)) = (eight(token), eight(word)) else { return false };
+    let case = u64::from_ne_bytes(word.map(case));
+    u64::from_ne_bytes(token) & case == u64::from_ne_bytes(word) & case
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn hex(digit: u8) -> Option<u8> {
 
 /// Where path and target end that start at `start`, if it is a path in its normal form, perhaps with a query, as nearly all
 /// are. `None` says nothing about the target.
-#[inline]
+#[inline(always)]
 pub(crate) fn plain_target(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
     let target = bytes.get(start..)?;
     let other = (Control::<b' '>, (Byte::<b'#'>, NonAscii));

@@ -167,14 +167,15 @@ impl RequestHead {
 
     /// Reads `method SP target SP version CRLF`. Where the next line starts; `None` where more bytes are needed.
     fn read_request_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
-        let start = leading_line(bytes);
-        let method_end = token_end(bytes, start);
-        match bytes.get(method_end) {
-            None => return Ok(None),
-            Some(b' ') if method_end > start => {}
-            Some(b'\r' | b'\n') if method_end == start => return Self::other_empty_line(bytes, start),
-            Some(_) => return Err(HeadError::Bad("invalid request line")),
-        }
+        // Nearly all begin with just this.
+        let (start, method_end, method) = if bytes.starts_with(b"GET ") {
+            (0, 3, Method::Get)
+        } else {
+            match read_method(bytes)? {
+                Some((start, end)) => (start, end, Method::from_token(&bytes[start..end])),
+                None => return Ok(None),
+            }
+        };
         let target_start = method_end + 1;
         let plain = plain_target(bytes, target_start);
         let target_end = plain.map_or_else(|| control::<b' '>(bytes, target_start), |(_, end)| end);
@@ -186,9 +187,10 @@ impl RequestHead {
         self.method_token = Span::new(start, method_end);
         self.target = Span::new(target_start, target_end);
         let line_end = target_end + 1 + VERSION_LINE;
+        // Compared as words, which a pattern of bytes is not.
         let http11 = match bytes.get(target_end + 1..line_end) {
-            Some(b"HTTP/1.1\r\n") => true,
-            Some(b"HTTP/1.0\r\n") => false,
+            Some(version) if version == b"HTTP/1.1\r\n" => true,
+            Some(version) if version == b"HTTP/1.0\r\n" => false,
             _ => return Self::other_version(&bytes[target_end + 1..]),
         };
         if !OWN && line_end - start > LINE_MAX {
@@ -202,7 +204,7 @@ impl RequestHead {
             None => {}
         }
         self.facts = RequestFacts {
-            method: Method::from_token(self.method_token.get(bytes)),
+            method,
             http11,
             keep_alive: http11,
             plain_target: plain.is_some(),
@@ -228,8 +230,10 @@ impl RequestHead {
                         return Err(HeadError::FieldsTooLarge);
                     }
                     at = end;
-                    if known != Known::Other {
-                        self.note(known, value, value.get(bytes), &mut found)?;
+                    match known {
+                        Known::Other => {}
+                        Known::Host if found.host.is_none() => found.host = Some(value),
+                        known => self.note(known, value.get(bytes), &mut found)?,
                     }
                     self.fields.push(Field { name, value, line_end: end as u32, known });
                 }
@@ -247,15 +251,12 @@ impl RequestHead {
         }
     }
 
-    /// Takes note of a field that the gateway acts upon.
-    fn note(&mut self, known: Known, at: Span, value: &[u8], found: &mut Found) -> Result<(), HeadError> {
+    /// Takes note of a field that the gateway acts upon, but for the first `Host`.
+    #[inline(never)]
+    fn note(&mut self, known: Known, value: &[u8], found: &mut Found) -> Result<(), HeadError> {
         match known {
             Known::FramingAlias => return Err(HeadError::Bad("framing field spelt with underscores")),
-            Known::Host => {
-                if found.host.replace(at).is_some() {
-                    return Err(HeadError::Bad("more than one Host"));
-                }
-            }
+            Known::Host => return Err(HeadError::Bad("more than one Host")),
             Known::ContentLength => {
                 let number = decimal(value).ok_or(HeadError::Bad("invalid Content-Length"))?;
                 if found.length.replace(number).is_some() {
@@ -275,7 +276,21 @@ impl RequestHead {
     }
 
     /// Splits the target into authority, path and query (RFC 9112 section 3.2).
+    #[inline(always)]
     fn read_target(&mut self, bytes: &[u8], host: Option<Span>) -> Result<(), HeadError> {
+        match (host, self.facts.method) {
+            (Some(host), Method::Get | Method::Post | Method::Head | Method::Put | Method::Delete)
+                if self.facts.plain_target =>
+            {
+                self.authority = host;
+                self.check_authority(bytes)
+            }
+            _ => self.read_any_target(bytes, host),
+        }
+    }
+
+    #[inline(never)]
+    fn read_any_target(&mut self, bytes: &[u8], host: Option<Span>) -> Result<(), HeadError> {
         let target = self.target.get(bytes);
         match self.facts.method {
             Method::Connect | Method::Trace => return Err(HeadError::Method),
@@ -359,16 +374,6 @@ impl RequestHead {
                 let last_line = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
                 if bytes.len() - last_line > LINE_MAX { Err(HeadError::FieldsTooLarge) } else { Ok(false) }
             }
-        }
-    }
-
-    /// A request line that starts at `start` with a line end. One empty line is skipped (RFC 9112 section 2.2), no more.
-    fn other_empty_line(bytes: &[u8], start: usize) -> Result<Option<usize>, HeadError> {
-        // A lone CR at the very start may become that empty line.
-        if start == 0 && bytes == b"\r" {
-            Ok(None)
-        } else {
-            Err(HeadError::Bad("empty line before the request line"))
         }
     }
 
@@ -458,6 +463,21 @@ impl RequestFacts {
         // `close` wins over `keep-alive`, in whatever order (RFC 9112 section 9.3).
         self.keep_alive &= !self.closes;
         Ok(())
+    }
+}
+
+/// Where the method stands, which a space follows; `None` where more bytes are needed.
+#[inline(never)]
+fn read_method(bytes: &[u8]) -> Result<Option<(usize, usize)>, HeadError> {
+    let start = leading_line(bytes);
+    let end = token_end(bytes, start);
+    match bytes.get(end) {
+        None => Ok(None),
+        Some(b' ') if end > start => Ok(Some((start, end))),
+        // A lone CR at the very start may become the empty line that is skipped (RFC 9112 section 2.2), and no more.
+        Some(b'\r') if bytes == b"\r" => Ok(None),
+        Some(b'\r' | b'\n') if end == start => Err(HeadError::Bad("empty line before the request line")),
+        Some(_) => Err(HeadError::Bad("invalid request line")),
     }
 }
 

@@ -9,6 +9,9 @@ use crate::{BodyLength, Field, Known, Method, Span};
 /// Length of `HTTP/1.1 200`.
 const STATUS_END: usize = 12;
 
+/// The status line that nearly all upstreams send.
+const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
 /// A response head: ranges into the bytes it was parsed from. Reused from response to response.
 #[derive(Debug)]
 pub struct ResponseHead {
@@ -116,7 +119,22 @@ impl ResponseHead {
     }
 
     /// Reads `version SP status [SP reason] CRLF`: whether it is HTTP/1.1; `None` where more bytes are needed.
+    #[inline]
     fn read_status_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
+        // Nearly all begin with just this.
+        if bytes.starts_with(OK_LINE) {
+            self.status = 200;
+            self.reason = Span::new(STATUS_END + 1, OK_LINE.len() - 2);
+            self.fields_start = OK_LINE.len();
+            self.keep_alive = true;
+            self.nominates = false;
+            return Ok(Some(true));
+        }
+        self.read_any_status_line::<OWN>(bytes)
+    }
+
+    #[inline(never)]
+    fn read_any_status_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
         const INVALID: ResponseError = ResponseError("upstream sent an invalid status line");
         let Some((start, rest)) = bytes.split_first_chunk::<STATUS_END>() else {
             // Enough of it to tell HTTP from anything else, so that a client isn't kept waiting for garbage.
@@ -170,7 +188,7 @@ impl ResponseHead {
                         return Err(ResponseError("upstream sent too many header fields"));
                     }
                     at = end;
-                    if known != Known::Other {
+                    if let Known::ContentLength | Known::TransferEncoding | Known::Connection = known {
                         self.note(known, value.get(bytes), &mut framing)?;
                     }
                     self.fields.push(Field { name, value, line_end: end as u32, known });

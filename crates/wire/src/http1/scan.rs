@@ -5,7 +5,7 @@
 //! of which 3,000 went into building a list that was then walked again; half of a plain exchange's budget.
 
 use crate::{Known, Span};
-use stdx::bytes::{Byte, Control, find};
+use stdx::bytes::{Byte, Control, Range, all, find, split};
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,15 +63,17 @@ pub(super) fn line(bytes: &[u8], start: usize) -> Scan<Line> {
 /// value, none after it, no tab in it. `None` says nothing about the line.
 #[inline(always)]
 fn plain_field(rest: &[u8], start: usize) -> Option<Line> {
-    let colon = find(rest, Byte::<b':'>)?;
-    let (name, [b':', b' ', value @ ..]) = rest.split_at_checked(colon)? else { return None };
+    let (name, [_, b' ', value @ ..]) = split(rest, Byte::<b':'>)? else { return None };
     let known = Known::classify(name);
     // Those that are known by name consist of the bytes of that name.
-    if known == Known::Other && !is_token(name) {
+    if known == Known::Other && !is_token(rest, name.len()) {
         return None;
     }
-    let length = find(value, Control::<0x1f>)?;
-    let (value, [b'\r', b'\n', ..]) = value.split_at_checked(length)? else { return None };
+    let (value, rest) = split(value, Control::<0x1f>)?;
+    if !rest.starts_with(b"\r\n") {
+        return None;
+    }
+    let (colon, length) = (name.len(), value.len());
     if let [b' ', ..] | [.., b' '] = value {
         return None;
     }
@@ -124,10 +126,18 @@ pub(super) fn token_end(bytes: &[u8], start: usize) -> usize {
     start + rest.iter().position(|byte| !TOKEN[usize::from(*byte)]).unwrap_or(rest.len())
 }
 
-/// Whether `name` is a token.
+/// Whether the name of `length` bytes at the beginning of `rest` is a token: nearly all are made of letters, digits and
+/// hyphens.
 #[inline(always)]
-fn is_token(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| TOKEN[usize::from(*byte)])
+fn is_token(rest: &[u8], length: usize) -> bool {
+    const USUAL: (Range<b'a', b'z'>, (Range<b'A', b'Z'>, (Range<b'0', b'9'>, Byte<b'-'>))) =
+        (Range, (Range, (Range, Byte)));
+    length > 0 && (all(rest, length, USUAL) || is_unusual_token(rest, length))
+}
+
+#[inline(never)]
+fn is_unusual_token(rest: &[u8], length: usize) -> bool {
+    rest.iter().take(length).all(|byte| TOKEN[usize::from(*byte)])
 }
 
 /// Reads text (`HTAB / SP / VCHAR / obs-text`) up to its CRLF: the text without white space at its end, and where the
