@@ -6,7 +6,7 @@ use model::resource::PassHost;
 use plugin::{Client, Exchange};
 use snapshot::Upstream;
 use std::rc::Rc;
-use wire::http1::{Lines, push_decimal};
+use wire::http1::{KnownSet, Lines, push_decimal};
 use wire::{BodyLength, Field, Known};
 
 /// The lines about the client's connection that are the same for all its requests.
@@ -53,8 +53,13 @@ fn write_head(hop: &Hop<'_>, exchange: &mut Exchange<'_>, upgrade: bool, out: &m
     let edits = request.edits.as_deref();
     let method = edits.and_then(|edits| edits.method.as_deref()).map_or(request.method(), str::as_bytes);
     let target = edits.and_then(|edits| edits.target.as_deref()).unwrap_or(request.target());
-    out.extend_from_slice(method);
-    out.push(b' ');
+    if method == b"GET" {
+        // Written as one word.
+        out.extend_from_slice(b"GET ");
+    } else {
+        out.extend_from_slice(method);
+        out.push(b' ');
+    }
     out.extend_from_slice(target);
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     exchange.upstream.host = write_host(hop, exchange, out);
@@ -179,6 +184,13 @@ fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// The fields of a client's request that the gateway doesn't pass on, or writes itself.
+const GATEWAYS_OWN: KnownSet = Known::HOP_BY_HOP
+    .with(Known::Host)
+    .with(Known::XForwardedFor)
+    .with(Known::XForwardedOther)
+    .with(Known::XRealIp);
+
 /// Copies the client's other fields, those of the connection and those that plugins drop left out.
 fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
     let request = &exchange.request;
@@ -186,17 +198,15 @@ fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
     let bytes = request.view.bytes;
     let mut lines = Lines::new(bytes, out);
+    let left_out =
+        GATEWAYS_OWN.without_if(Known::XForwardedOther, hop.trusted).without_if(Known::Upgrade, upgrade);
     for field in &request.view.head.fields {
-        let keep = match field.known {
-            Known::Host | Known::XForwardedFor | Known::XRealIp => false,
-            Known::XForwardedOther => hop.trusted,
-            Known::Upgrade => upgrade,
-            Known::Other => !is_forged(field.name.get(bytes)),
-            known => !known.is_hop_by_hop(),
-        };
+        if left_out.has(field.known) || (field.known == Known::Other && is_forged(field.name.get(bytes))) {
+            continue;
+        }
         let dropped = edits.is_some_and(|edits| edits.drops_spelled(field.name.get(bytes)))
             || (facts.nominates && is_nominated(&request.view.head.fields, bytes, field));
-        if keep && !dropped {
+        if !dropped {
             lines.keep(field);
         }
     }

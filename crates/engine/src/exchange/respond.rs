@@ -12,7 +12,7 @@ use plugin::{
     Chain, Exchange, Remembered, Reply, ResponseSource, UpstreamResponse, has_no_body, write_field,
 };
 use snapshot::{Route, Snapshot};
-use wire::http1::{Lines, push_decimal};
+use wire::http1::{KnownSet, Lines, push_decimal};
 use wire::{BodyLength, Known, ResponseHead, reason};
 
 /// Unread bytes of a request's body that are worth reading to keep the connection.
@@ -73,6 +73,10 @@ pub(super) fn run_hooks(
     exchange: &mut Exchange<'_>,
     response: UpstreamResponse<'_>,
 ) {
+    let unheard = |chain: &Chain| chain.response.is_empty();
+    if snapshot.global.response.is_empty() && exchange.merged.is_none() && route.is_none_or(unheard) {
+        return;
+    }
     let merged = exchange.merged.clone();
     let chain = phases::in_force(route, &merged);
     for (steps, over) in [
@@ -98,6 +102,10 @@ pub(super) fn run_hooks(
     }
 }
 
+/// The fields of an upstream's response that the gateway doesn't pass on, or writes itself.
+const GATEWAYS_OWN: KnownSet =
+    Known::HOP_BY_HOP.without_if(Known::Expect, true).with(Known::Date).with(Known::Server);
+
 /// Writes the upstream's head as the client gets it. `bytes` are those of `message.response`.
 pub(super) fn write_relayed_head(
     worker: &Worker,
@@ -120,17 +128,16 @@ pub(super) fn write_relayed_head(
     let edits = &exchange.reply_headers;
     let keeps_length = matches!(framing, Framing::None | Framing::Exact(_));
     let mut lines = Lines::new(bytes, out);
+    let left_out = GATEWAYS_OWN
+        .without_if(Known::ContentLength, keeps_length && exchange.status != 204)
+        .without_if(Known::Upgrade, response.status == 101);
+    let all_kept = edits.is_empty() && !response.nominates;
     for field in &response.fields {
-        let keep = match field.known {
-            Known::Date | Known::Server => false,
-            Known::ContentLength => keeps_length && exchange.status != 204,
-            Known::Upgrade => response.status == 101,
-            Known::Expect => true,
-            known => !known.is_hop_by_hop(),
+        let kept = || {
+            !(edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
+                && !(response.nominates && is_nominated(&response.fields, bytes, field))
         };
-        let dropped = (edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
-            || (response.nominates && is_nominated(&response.fields, bytes, field));
-        if keep && !dropped {
+        if !left_out.has(field.known) && (all_kept || kept()) {
             lines.keep(field);
         }
     }

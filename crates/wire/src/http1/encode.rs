@@ -44,21 +44,49 @@ impl Known {
     /// `Content-Length` are among them because the relay frames the body itself, and their look-alikes because the next
     /// recipient may take them for these: requests with such a field are refused, responses lose it. nginx and HAProxy pass
     /// it on; RFC 9110 section 5.1 lets a proxy block fields.
+    pub const HOP_BY_HOP: KnownSet = KnownSet(0)
+        .with(Self::Connection)
+        .with(Self::KeepAlive)
+        .with(Self::ProxyConnection)
+        .with(Self::Te)
+        .with(Self::Upgrade)
+        .with(Self::Expect)
+        .with(Self::TransferEncoding)
+        .with(Self::ContentLength)
+        .with(Self::FramingAlias);
+
+    /// Whether the field is one of [`Self::HOP_BY_HOP`].
     #[must_use]
     #[inline]
     pub fn is_hop_by_hop(self) -> bool {
-        matches!(
-            self,
-            Self::Connection
-                | Self::KeepAlive
-                | Self::ProxyConnection
-                | Self::Te
-                | Self::Upgrade
-                | Self::Expect
-                | Self::TransferEncoding
-                | Self::ContentLength
-                | Self::FramingAlias
-        )
+        Self::HOP_BY_HOP.has(self)
+    }
+}
+
+/// A set of fields: what a head leaves out is put together once, and asked for each of its lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownSet(u32);
+
+impl KnownSet {
+    /// The set with `known` in it.
+    #[must_use]
+    #[inline]
+    pub const fn with(self, known: Known) -> Self {
+        Self(self.0 | 1 << known as u32)
+    }
+
+    /// The set without `known`, if `leaves` says so.
+    #[must_use]
+    #[inline]
+    pub const fn without_if(self, known: Known, leaves: bool) -> Self {
+        Self(self.0 & !((leaves as u32) << known as u32))
+    }
+
+    /// Whether `known` is in the set.
+    #[must_use]
+    #[inline]
+    pub const fn has(self, known: Known) -> bool {
+        self.0 & 1 << known as u32 != 0
     }
 }
 
@@ -93,6 +121,18 @@ pub fn chunk_head(out: &mut Vec<u8>, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_has_what_was_put_in_and_nothing_else() {
+        let all = [Known::Other, Known::Host, Known::ContentLength, Known::Upgrade, Known::Referer];
+        for known in all {
+            let set = KnownSet(0).with(known);
+            assert!(all.iter().all(|other| set.has(*other) == (*other == known)), "{known:?}");
+            assert!(all.iter().all(|other| set.without_if(*other, false) == set));
+            assert_eq!(set.with(Known::Te).without_if(known, true), KnownSet(0).with(Known::Te));
+        }
+        assert!(Known::Upgrade.is_hop_by_hop() && !Known::Other.is_hop_by_hop());
+    }
 
     #[test]
     fn numbers_are_written_as_printf_would() {

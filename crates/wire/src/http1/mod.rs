@@ -10,7 +10,7 @@ mod value;
 pub mod view;
 
 pub use decoder::{BodyDecoder, BodyError};
-pub use encode::{Lines, chunk_head, push_decimal};
+pub use encode::{KnownSet, Lines, chunk_head, push_decimal};
 
 /// A head may be this long: nginx's `large_client_header_buffers 4 8k`.
 pub const HEAD_MAX: usize = 32 * 1024;
