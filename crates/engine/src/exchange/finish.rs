@@ -3,9 +3,26 @@
 use super::body::RequestBody;
 use super::phases;
 use crate::worker::Worker;
-use plugin::Exchange;
+use plugin::{Chain, Exchange};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
+
+/// Runs the log hooks: of the global rules first, then of the route (its consumer's merged in).
+#[inline]
+fn run_hooks(snapshot: &Snapshot, route: Option<&Chain>, exchange: &mut Exchange<'_>) {
+    let merged = exchange.merged.clone();
+    let chain = phases::in_force(route, &merged);
+    for step in &snapshot.global.log {
+        if step.admits(chain, exchange) {
+            step.hook.log(exchange);
+        }
+    }
+    for step in chain.map(|chain| &chain.log[..]).unwrap_or_default() {
+        if step.admits(None, exchange) {
+            step.hook.log(exchange);
+        }
+    }
+}
 
 /// Records the exchange.
 pub(super) fn record(
@@ -21,17 +38,10 @@ pub(super) fn record(
         _ => exchange.timing.started.elapsed(),
     };
     exchange.timing.request_bytes += body.consumed();
-    let merged = exchange.merged.clone();
-    let chain = phases::in_force(route.map(|route| &route.chain), &merged);
-    for step in &snapshot.global.log {
-        if step.admits(chain, exchange) {
-            step.hook.log(exchange);
-        }
-    }
-    for step in chain.iter().flat_map(|chain| &chain.log) {
-        if step.admits(None, exchange) {
-            step.hook.log(exchange);
-        }
+    let chain = route.map(|route| &route.chain);
+    let unheard = |chain: &Chain| chain.log.is_empty();
+    if !(snapshot.global.log.is_empty() && exchange.merged.is_none() && chain.is_none_or(unheard)) {
+        run_hooks(snapshot, chain, exchange);
     }
     if let Some(log) = &worker.config.borrow().access_log {
         log.record(&worker.token, exchange, worker.clock.unix_ms());

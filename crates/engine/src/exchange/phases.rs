@@ -161,6 +161,10 @@ impl<'c> Walk<'c> {
         exchange: &mut Exchange<'_>,
         run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
     ) -> Option<Stop> {
+        // Most lists are empty, and nobody can stop the walk there.
+        if steps.is_empty() {
+            return None;
+        }
         let first = self.cursor.enter(stage)?;
         for step in steps.get(first..).unwrap_or_default() {
             self.cursor.index += 1;
@@ -171,7 +175,8 @@ impl<'c> Walk<'c> {
                     run(&step.hook, exchange)
                 };
                 match flow {
-                    Flow::Next => {}
+                    // It holds nothing, and dropping it would be a call.
+                    flow @ Flow::Next => std::mem::forget(flow),
                     flow => {
                         let named = matches!(flow, Flow::Wait(_)) || observes(step);
                         let def = named.then(|| Arc::clone(&step.def));

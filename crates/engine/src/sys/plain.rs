@@ -33,9 +33,11 @@ pub(crate) fn poll_recv(
             if 0 < count && !left.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match received {
+            // Also with the error of above.
+            _ if count > 0 => break count,
+            Ok(()) => break 0,
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
-            Err(_) if count == 0 => {}
-            _ => break count,
+            Err(_) => {}
         }
     };
     // SAFETY: so many bytes at the beginning of the room were written.
@@ -55,6 +57,13 @@ pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
         result => result,
     }
+}
+
+/// Whether nothing has come: asked of the socket only where the event loop noted something.
+#[inline]
+pub(crate) fn is_quiet(stream: &TcpStream) -> bool {
+    let noted = stream.try_io(Interest::READABLE, || Ok(())).is_ok();
+    !noted || stream.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
@@ -97,6 +106,22 @@ mod tests {
             assert_eq!(recv(&near, 4).await.unwrap(), b"ab");
             let nothing = tokio::time::timeout(std::time::Duration::from_millis(5), recv(&near, 4)).await;
             assert!(nothing.is_err(), "{nothing:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_quiet_until_something_comes() {
+        for sends in [true, false] {
+            let (near, mut far) = pair().await;
+            far.write_all(b"ab").await.unwrap();
+            assert_eq!(recv(&near, 4).await.unwrap(), b"ab");
+            assert!(is_quiet(&near));
+            match sends {
+                true => far.write_all(b"c").await.unwrap(),
+                false => drop(far),
+            }
+            near.readable().await.unwrap();
+            assert!(!is_quiet(&near), "sends: {sends}");
         }
     }
 

@@ -91,9 +91,7 @@ impl Stream {
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         match self {
-            Self::Plain(stream) => {
-                stream.try_read(&mut [0u8; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-            }
+            Self::Plain(stream) => plain::is_quiet(stream),
             Self::Tls(stream) => stream.is_quiet(),
             // Carries one message, and is never idle.
             Self::Http2(_) | Self::Nowhere => false,

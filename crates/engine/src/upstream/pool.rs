@@ -127,6 +127,7 @@ impl AddrPool {
 
     /// Keeps a connection for the next request, if it may carry one and there is room: when full, the one that idles
     /// longest makes it.
+    #[inline]
     pub(crate) fn put(&self, connection: Box<Connection>, now_ms: u64) {
         // A stream of HTTP/2 has carried what it carries; its connection was never away.
         if connection.requests >= self.keepalive.requests || self.multiplexed.is_some() {

@@ -204,6 +204,7 @@ impl ResponseHead {
     }
 
     /// Takes note of a field that the gateway acts upon.
+    #[inline(always)]
     fn note(&mut self, known: Known, value: &[u8], framing: &mut Framing) -> Result<(), ResponseError> {
         match known {
             Known::ContentLength => {
@@ -226,12 +227,18 @@ impl ResponseHead {
     }
 
     /// Takes note of a `Connection` field; true if it says `close`, which wins over every `keep-alive`.
+    #[inline(always)]
     fn note_connection(&mut self, value: &[u8]) -> bool {
         // Nearly all say just this.
         if is(value, b"keep-alive") {
             self.keep_alive = true;
             return false;
         }
+        self.note_options(value)
+    }
+
+    #[inline(never)]
+    fn note_options(&mut self, value: &[u8]) -> bool {
         let mut closes = false;
         for token in tokens(value) {
             if token.eq_ignore_ascii_case(b"close") {
