@@ -211,7 +211,8 @@ impl Start {
 /// Runs a worker until it is told to end.
 pub(crate) fn run(start: &mut Start) {
     // Deadlines of connections come from one timer descriptor. The time driver serves plugins, and the libraries that
-    // they use; a turn of the loop without such a timer costs one look at an empty wheel.
+    // they use; without such a timer each wait of the loop reads the clock once more and looks at an empty wheel: 300
+    // instructions.
     let runtime =
         Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default());
     match runtime {
