@@ -11,6 +11,10 @@ SCENARIOS = {
         'limit-count': {'count': 2_000_000_000_000, 'time_window': 60, 'rejected_code': 503, 'key': 'remote_addr'},
         'prometheus': {},
     },
+    # The node is asked before each request whether it may pass.
+    'forward-auth': {
+        'forward-auth': {'uri': 'http://127.0.0.1:NODE_PORT/auth', 'keepalive_pool': 320, 'keepalive_timeout': 3_600_000},
+    },
 }
 EFFECT_SECONDS_MAX = 30
 
@@ -56,8 +60,9 @@ class Prober:
 def put_scenario(peer, name, node_port):
     """Gives the gateway one route per body size, all with the plugins of the scenario `name`."""
     api = AdminApi(peer)
+    plugins = json.loads(json.dumps(SCENARIOS[name]).replace('NODE_PORT', str(node_port)))
     for id, path in enumerate(PATHS, 1):
-        api.put_route(id, path, node_port, SCENARIOS[name])
+        api.put_route(id, path, node_port, plugins)
     prober = Prober(peer.port)
     for path in PATHS:
         prober.wait_for(path)

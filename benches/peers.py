@@ -140,10 +140,14 @@ class Starter:
         return path
 
     def start(self, name, port, command, cpus=GATEWAY_CPU, callgrind=False, **more):
-        """Starts `command` on `cpus` and waits until it listens."""
+        """Starts `command` on `cpus` and waits until it listens, on its Admin API's port as well."""
         if listens(port):
             sys.exit(f'port {port}, meant for {name}, is in use: choose another with --port {name}=PORT')
         peer = Peer(name, port, 0, 0, str(self.folder), callgrind, **more)
+
+        def is_ready():
+            return listens(port) and (not peer.admin_port or listens(peer.admin_port))
+
         if callgrind:
             command = ['valgrind', '--tool=callgrind', '--instr-atstart=no', '--vgdb-prefix=' + vgdb_prefix(peer),
                        f'--callgrind-out-file={self.folder}/{peer.label}.callgrind', *command]
@@ -152,8 +156,8 @@ class Starter:
             process = subprocess.Popen(['taskset', '-c', str(cpus), *command], stdin=subprocess.DEVNULL, stdout=output,
                                        stderr=output, start_new_session=True)
         peer.pid, peer.started = process.pid, start_ticks(process.pid)
-        wait_until(lambda: listens(port) or process.poll() is not None, START_SECONDS_MAX)
-        if process.poll() is not None or not listens(port):
+        wait_until(lambda: is_ready() or process.poll() is not None, START_SECONDS_MAX)
+        if process.poll() is not None or not is_ready():
             peer.stop()
             sys.exit(f'{peer.label} did not start; the end of {log}:\n{log.read_text()[-2000:]}')
         # The parent may leave before it; nobody waits for the process, and the exit code says nothing.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gateways side by side: what a proxied keep-alive request costs each, and as a ratio to nginx and the relay.
 
-    benches/sidebyside.py DIR [--path /hello,/k1,/k64] [--conns 1,16,128] [--scenario none|two-plugins]
+    benches/sidebyside.py DIR [--path /hello,/k1,/k64] [--conns 1,16,128] [--scenario none|two-plugins|forward-auth]
                               [--rounds 6] [--seconds 2] [--only NAMES] [--bench BINARY] [--no-callgrind]
                               [--emulated]
 
