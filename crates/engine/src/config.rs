@@ -18,6 +18,8 @@ pub struct EngineConfig {
     pub listen: Vec<Listen>,
     /// Workers, each a thread with an event loop of its own; at least 1. Fixed at the start.
     pub workers: usize,
+    /// Whether a worker that panics ends the process instead of being replaced.
+    pub exit_on_panic: bool,
     /// Open client connections per worker; at most what RLIMIT_NOFILE allows (`capacity.rs`). For further ones idle ones
     /// are closed, or they wait.
     pub worker_connections: usize,

@@ -34,3 +34,6 @@ pub use handle::{Bound, Context, Engine, Ports};
 pub use listen::BindError;
 pub use port_owner::port_owner;
 pub use real_ip::RealIp;
+
+#[cfg(test)]
+mod tests;

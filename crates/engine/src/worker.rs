@@ -176,7 +176,7 @@ impl Worker {
 
     fn tick(&self) {
         #[cfg(test)]
-        crate::supervise::fault::strike();
+        crate::supervise::fault::strike(&self.config.borrow().server);
         self.clock.tick();
         self.timers.sweep();
         self.upstreams.sweep(self.clock.now_ms());

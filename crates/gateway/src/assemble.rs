@@ -54,6 +54,7 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
     EngineConfig {
         listen: listen(settings),
         workers: workers(settings),
+        exit_on_panic: settings.process.exits_on_panic,
         worker_connections: settings.process.worker_connections,
         name_servers: proxy.dns_resolver.clone(),
         client: ClientLimits {

@@ -4,6 +4,7 @@
 //! start is refused as a whole and nothing is half-started.
 
 use crate::assemble;
+use crate::builder_thread::BuilderThread;
 use crate::centre::{self, Centre};
 use crate::config::Settings;
 use crate::daemon::Announcement;
@@ -32,7 +33,6 @@ use store::Health;
 use store::etcd::{Fleet, Member};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
 /// How long the first configuration may take to load: 100,000 routes take about a second.
 const FIRST_LOAD: Duration = Duration::from_secs(120);
@@ -93,7 +93,8 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let (stop, stopped) = watch::channel(());
     control.block_on(serve_control(&running, &parts, stopped.clone()))?;
     parts.centre.attend(control.handle(), &parts.metrics);
-    let (builder_runtime, following) = parts.follow(&running.plan, &control, orders, secrets)?;
+    let mut builder = BuilderThread::new(runtime("builder")?);
+    parts.load(&running.plan, &control, orders, &secrets, &mut builder)?;
     let engine = bound.start(&engine::Context {
         published: Arc::clone(&parts.published),
         metrics: Arc::clone(&parts.metrics),
@@ -104,11 +105,11 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     parts.join_fleet(node_id, control.handle(), stopped);
     ready.ready()?;
     tracing::info!(target: NOTICE, version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
-    let end = control.block_on(until_told(&mut running, engine, following));
+    let end = control.block_on(until_told(&mut running, engine, &parts, &secrets, &mut builder));
     running.delivery().finish(LAST_LOGS);
     // Admin requests at hand are answered before the store closes.
     drop(stop);
-    builder_runtime.shutdown_timeout(Duration::from_secs(1));
+    builder.end();
     parts.centre.flush();
     control.shutdown_timeout(Duration::from_secs(1));
     end
@@ -154,30 +155,26 @@ impl Parts {
             .with_key_prefix(&self.health.key_prefix)
     }
 
-    /// Loads the configuration and follows the store from then on, on a thread of its own: building a snapshot takes
-    /// as long as it takes, and nobody else waits for it.
-    fn follow(
+    /// Loads the configuration, and has the builder follow the store from then on.
+    fn load(
         &self,
         plan: &Plan,
         control: &Runtime,
         orders: mpsc::Receiver<Rebuild>,
-        secrets: Arc<Secrets>,
-    ) -> anyhow::Result<(Runtime, JoinHandle<Infallible>)> {
-        let builder = Builder::new(Arc::clone(&plan.registry), plan.build)
-            .with_secrets(secrets)
-            .with_file(self.centre.file.clone())
-            .with_discovery(Arc::clone(&self.discovery));
-        let runtime = runtime("builder")?;
+        secrets: &Arc<Secrets>,
+        builder: &mut BuilderThread,
+    ) -> anyhow::Result<()> {
         let mut applied = self.published.applied();
         applied.mark_unchanged();
-        let following = runtime.spawn(snapshot::follow(
-            Arc::clone(&self.centre.followed),
-            builder,
-            Arc::clone(&self.published),
-            Arc::clone(&self.status),
-            orders,
-        ));
-        let loaded = control.block_on(async { tokio::time::timeout(FIRST_LOAD, applied.changed()).await });
+        builder.run(self.follow(plan, orders, secrets));
+        let loaded = control.block_on(async {
+            tokio::select! {
+                message = builder.panicked() => {
+                    Err(anyhow!("the builder of the configuration panicked: {message}"))
+                }
+                loaded = tokio::time::timeout(FIRST_LOAD, applied.changed()) => Ok(loaded),
+            }
+        })?;
         loaded.map_err(|_| {
             let why = match self.centre.health().map(|health| health.borrow().clone()) {
                 Some(Health::Starting(Some(why))) => format!(": {why}"),
@@ -186,7 +183,22 @@ impl Parts {
             anyhow!("the configuration could not be loaded within {} s{why}", FIRST_LOAD.as_secs())
         })??;
         control.spawn(count_skipped(applied, Arc::clone(&self.status), Arc::clone(&self.metrics)));
-        Ok((runtime, following))
+        Ok(())
+    }
+
+    /// Keeps the snapshot equal to the store, as `plan` has it built.
+    fn follow(
+        &self,
+        plan: &Plan,
+        orders: mpsc::Receiver<Rebuild>,
+        secrets: &Arc<Secrets>,
+    ) -> impl Future<Output = Infallible> + Send + use<> {
+        let builder = Builder::new(Arc::clone(&plan.registry), plan.build)
+            .with_secrets(Arc::clone(secrets))
+            .with_file(self.centre.file.clone())
+            .with_discovery(Arc::clone(&self.discovery));
+        let (store, published) = (Arc::clone(&self.centre.followed), Arc::clone(&self.published));
+        snapshot::follow(store, builder, published, Arc::clone(&self.status), orders)
     }
 
     /// Tells the fleet how far this node is, from now until it stops.
@@ -291,14 +303,15 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     Ok(())
 }
 
-/// Runs until a signal ends the gateway, or until the thread that builds snapshots panics: from then on no change of the
-/// configuration would take effect. Requests in flight are answered in both cases.
+/// Runs until a signal ends the gateway, or until the builder of snapshots panics and can't be replaced: from then on no
+/// change of the configuration would take effect. Requests in flight are answered in both cases.
 async fn until_told(
     running: &mut Running,
     mut engine: Engine,
-    following: JoinHandle<Infallible>,
+    parts: &Parts,
+    secrets: &Arc<Secrets>,
+    builder: &mut BuilderThread,
 ) -> anyhow::Result<()> {
-    let mut following = std::pin::pin!(panicked(following));
     let mut end = Ok(());
     let mut signals = Signals::listen().context("signals can't be received")?;
     let mut plugins = running.file.as_ref().map(|file| file.plugins());
@@ -307,7 +320,14 @@ async fn until_told(
             event = signals.next() => event,
             // The standalone file names other plugins.
             () = changed(&mut plugins) => Event::Reload,
-            message = &mut following => {
+            message = builder.panicked() => {
+                let exits = running.settings.process.exits_on_panic;
+                if !exits && builder.may_restart() {
+                    tracing::error!("the builder of the configuration panicked: {message}; it is restarted");
+                    let orders = running.expect_orders();
+                    builder.run(parts.follow(&running.plan, orders, secrets));
+                    continue;
+                }
                 tracing::error!("the builder of the configuration panicked: {message}; the gateway ends");
                 end = Err(anyhow!("the builder of the configuration panicked: {message}"));
                 Event::Shutdown(Shutdown::Graceful)
@@ -339,17 +359,6 @@ async fn until_told(
     end
 }
 
-/// Waits until `task` panics: with what words. A task that ends otherwise has nothing to say.
-async fn panicked(task: JoinHandle<Infallible>) -> String {
-    match task.await.map_err(tokio::task::JoinError::try_into_panic) {
-        Err(Ok(panic)) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
-        }
-        _ => std::future::pending().await,
-    }
-}
-
 /// Waits for another value; for ever where there is none to come.
 async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
     if let Some(value) = value
@@ -362,17 +371,4 @@ async fn changed<T>(value: &mut Option<watch::Receiver<T>>) {
 
 async fn ended(signals: &mut Signals) {
     while !matches!(signals.next().await, Event::Shutdown(_)) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_of_the_builder_is_noticed_at_once() {
-        let runtime = runtime("test").expect("a runtime");
-        let said =
-            |text: &'static str| runtime.block_on(panicked(runtime.spawn(async move { panic!("{text}") })));
-        assert_eq!(said("a reason"), "a reason");
-    }
 }

@@ -7,6 +7,7 @@ pub mod admin_client;
 pub mod admin_key;
 pub mod assemble;
 pub mod boot;
+pub mod builder_thread;
 pub mod centre;
 pub mod cli;
 pub mod command;

@@ -186,6 +186,13 @@ impl Running {
         Ok(())
     }
 
+    /// Has another builder take orders from now on, which are those that come out of this.
+    pub fn expect_orders(&mut self) -> mpsc::Receiver<Rebuild> {
+        let (rebuilds, orders) = mpsc::channel(1);
+        self.rebuilds = rebuilds;
+        orders
+    }
+
     /// Has every route compiled anew and published at once.
     async fn rebuild(&self) -> anyhow::Result<()> {
         let (done, published) = oneshot::channel();

@@ -7,6 +7,7 @@ pub mod folders;
 pub mod hash;
 pub mod keyed;
 pub mod moment;
+pub mod panics;
 pub mod persistent;
 pub mod priority;
 pub mod secret;

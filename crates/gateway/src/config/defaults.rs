@@ -86,6 +86,7 @@ impl Default for Process {
             cpu_affinity: false,
             open_files: 20_480,
             shutdown_timeout: Duration::from_secs(240),
+            exits_on_panic: false,
             worker_connections: 10_620,
             user: None,
         }

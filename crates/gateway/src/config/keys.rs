@@ -116,6 +116,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "worker_rlimit_nofile",
             "worker_rlimit_core",
             "worker_shutdown_timeout",
+            "on_panic",
             "max_pending_timers",
             "max_running_timers",
             "event",

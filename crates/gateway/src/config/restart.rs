@@ -45,7 +45,7 @@ mod tests {
         let old = read("");
         let live = "apisix: {node_listen: 9081, ssl: {listen: [{port: 9444}]}, show_upstream_status_in_response_header: true, trusted_addresses: [10.0.0.0/8],\n\
                     enable_server_tokens: false, router: {http: radixtree_uri}}\n\
-                    nginx_config: {error_log_level: info, worker_shutdown_timeout: 5s, worker_rlimit_nofile: 40000,\n\
+                    nginx_config: {error_log_level: info, worker_shutdown_timeout: 5s, on_panic: exit, worker_rlimit_nofile: 40000,\n\
                     event: {worker_connections: 99},\n\
                     http: {send_timeout: 1, access_log: a.log, upstream: {keepalive: 3}}}\n\
                     deployment: {admin: {allow_admin: [10.0.0.0/8], admin_key: [{name: a, key: secret-of-a, role: admin}]}}\n\

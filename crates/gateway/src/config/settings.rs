@@ -200,6 +200,9 @@ pub struct Process {
     pub open_files: u64,
     /// `worker_shutdown_timeout`: how long a graceful stop may take; zero is without limit, as in nginx.
     pub shutdown_timeout: Duration,
+    /// `on_panic`, Tidegate's own key: whether a worker or the builder of the configuration that panics ends the process
+    /// (`exit`) instead of being replaced (`restart`).
+    pub exits_on_panic: bool,
     /// `event.worker_connections`: client connections of one worker.
     pub worker_connections: usize,
     /// `user`: read, not used; the gateway runs as whoever starts it.

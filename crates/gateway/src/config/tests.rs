@@ -72,6 +72,7 @@ fn the_example_of_the_guide_is_read_without_a_finding() {
     assert_eq!(settings.proxy.router, RouterKind::HostUri);
     assert_eq!(settings.process.workers, Some(4));
     assert_eq!(settings.process.shutdown_timeout, Duration::from_secs(240));
+    assert!(!settings.process.exits_on_panic);
     assert_eq!(settings.logs.level, Level::Notice);
     assert_eq!(settings.http.client_max_body_size, 100 << 20);
     assert_eq!(settings.http.keepalive_requests, 1_000);
@@ -135,6 +136,7 @@ const ERRORS: &[ErrorCase] = &[
         "nginx_config.worker_shutdown_timeout",
         "a time",
     ),
+    ("nginx_config:\n  on_panic: abort\n", 2, 13, "nginx_config.on_panic", "restart"),
     ("nginx_config:\n  error_log_level: warning\n", 2, 20, "nginx_config.error_log_level", "warn"),
     ("nginx_config:\n  error_log: syslog:server=a\n", 2, 14, "nginx_config.error_log", "syslog"),
     (

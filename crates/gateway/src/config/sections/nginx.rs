@@ -33,6 +33,11 @@ pub(super) fn process(
         cpu_affinity: nginx.bool("enable_cpu_affinity", default.cpu_affinity),
         open_files: count(nginx, "worker_rlimit_nofile", 1, default.open_files),
         shutdown_timeout: nginx.duration("worker_shutdown_timeout", default.shutdown_timeout),
+        exits_on_panic: nginx.choice(
+            "on_panic",
+            &[("restart", false), ("exit", true)],
+            default.exits_on_panic,
+        ),
         worker_connections: number(
             nginx.section("event"),
             "worker_connections",

@@ -1,0 +1,3 @@
+//! Tests of the engine as a whole, on sockets of its own.
+
+pub(crate) mod fixture;
