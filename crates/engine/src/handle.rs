@@ -86,6 +86,7 @@ impl Bound {
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let (order, orders) = mpsc::unbounded_channel();
             let start = worker::Start {
+                number,
                 config: Arc::clone(&self.config),
                 orders,
                 context: context.clone(),
@@ -97,7 +98,7 @@ impl Bound {
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
-                .spawn(move || supervise::run(number, start))?;
+                .spawn(move || supervise::run(start))?;
             engine.workers.push(thread);
             engine.orders.push(order);
         }

@@ -16,6 +16,7 @@ mod http2;
 mod io;
 mod listen;
 mod merged;
+mod plugins;
 mod port_owner;
 mod proxy_protocol;
 mod real_ip;

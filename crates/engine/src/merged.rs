@@ -46,13 +46,21 @@ impl MergedChains {
         if consumer.plugins.is_empty() && of_group.is_empty() {
             return Ok(None);
         }
+        self.forget_others(snapshot);
         let mut chains = self.chains.borrow_mut();
-        let place = Arc::as_ptr(snapshot).addr();
-        if self.snapshot.replace(place) != place || chains.len() >= CHAINS_MAX {
+        if chains.len() >= CHAINS_MAX {
             chains.clear();
         }
         let key = [serial, consumer.serial, group.map_or(0, |group| group.serial)];
         let merged = chains.entry(key).or_insert_with(|| Rc::new(route.under(&consumer.plugins, of_group)));
         Ok(Some(Rc::clone(merged)))
+    }
+
+    /// Lets go of chains that were kept for another snapshot than this one, and with them of its plugins.
+    pub(crate) fn forget_others(&self, snapshot: &Arc<Snapshot>) {
+        let place = Arc::as_ptr(snapshot).addr();
+        if self.snapshot.replace(place) != place {
+            self.chains.borrow_mut().clear();
+        }
     }
 }

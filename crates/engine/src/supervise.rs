@@ -12,7 +12,8 @@ const EXIT_STATUS: i32 = 70;
 
 /// Runs a worker until it is told to end, and starts it again where it panics. The connections of one that panicked are
 /// closed.
-pub(crate) fn run(number: usize, mut start: Start) {
+pub(crate) fn run(mut start: Start) {
+    let number = start.number;
     let mut panics = Panics::default();
     while let Err(message) = caught(|| worker::run(&mut start)) {
         if !start.is_serving() {

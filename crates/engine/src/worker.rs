@@ -8,11 +8,13 @@ use crate::config::{EngineConfig, Listen};
 use crate::handle::Context;
 use crate::listen::{self, BindError, Listener};
 use crate::merged::MergedChains;
+use crate::plugins::WorkerPlugins;
 use crate::services::WorkerServices;
 use crate::sys::Ticker;
 use crate::timer::{TICK, Timers};
 use crate::upstream::{Resolver, Upstreams};
 use files::{Files, Variants};
+use plugin::WorkerPlace;
 use snapshot::{Reader, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -48,6 +50,8 @@ pub(crate) struct Order {
 
 /// What a worker's thread starts with, and what a worker that replaces one that panicked starts with again.
 pub(crate) struct Start {
+    /// The worker's number, from 0.
+    pub(crate) number: usize,
     /// The one in force.
     pub(crate) config: Arc<EngineConfig>,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
@@ -73,6 +77,7 @@ pub(crate) struct Worker {
     pub(crate) timers: Timers,
     /// What plugins may ask of this worker.
     pub(crate) services: Rc<dyn plugin::Services>,
+    plugins: WorkerPlugins,
     pub(crate) clock: Clock,
     pub(crate) upstreams: Upstreams,
     pub(crate) merged: MergedChains,
@@ -100,6 +105,7 @@ impl Worker {
         context: Context,
         resolver: Resolver,
         variants: Arc<Variants>,
+        number: usize,
         token: WorkerToken,
         this: &Weak<Self>,
     ) -> Self {
@@ -117,6 +123,7 @@ impl Worker {
             timers: Timers::new(clock.now()),
             clock,
             services: Rc::new(WorkerServices::new(Weak::clone(this))),
+            plugins: WorkerPlugins::of_worker(number),
             this: Weak::clone(this),
             context,
             draining: Cell::new(false),
@@ -168,10 +175,31 @@ impl Worker {
         let mut slot = self.snapshot.borrow_mut();
         let (reader, kept) = &mut *slot;
         let current = reader.current();
-        if !Arc::ptr_eq(current, kept) {
-            *kept = Rc::new(Arc::clone(current));
+        if Arc::ptr_eq(current, kept) {
+            return Rc::clone(kept);
         }
-        Rc::clone(kept)
+        *kept = Rc::new(Arc::clone(current));
+        drop(slot);
+        self.adopted()
+    }
+
+    /// Starts what the current snapshot has of plugins' that does not run yet.
+    fn start_plugins(&self) {
+        let config = self.config();
+        self.plugins.adopt(self.place(&config.gateway), || self.snapshot());
+    }
+
+    /// The worker as plugins' lifecycle hooks see it.
+    fn place<'a>(&'a self, gateway: &'a plugin::Gateway) -> WorkerPlace<'a> {
+        WorkerPlace { gateway, worker: &self.token, services: &self.services }
+    }
+
+    /// The current snapshot, once plugins have started what it has of theirs.
+    #[cold]
+    #[inline(never)]
+    fn adopted(&self) -> Current {
+        self.start_plugins();
+        Rc::clone(&self.snapshot.borrow().1)
     }
 
     fn tick(&self) {
@@ -182,7 +210,8 @@ impl Worker {
         self.upstreams.sweep(self.clock.now_ms());
         self.capacity.look_for_room(self.open.get(), self.config.borrow().worker_connections);
         // Taken here as well, so that an idle worker lets go of old snapshots.
-        drop(self.snapshot());
+        self.merged.forget_others(&self.snapshot());
+        self.plugins.sweep(self.place(&self.config().gateway));
         self.flush_log();
     }
 
@@ -226,12 +255,13 @@ pub(crate) fn run(start: &mut Start) {
 }
 
 async fn serve(start: &mut Start) -> io::Result<()> {
-    let Start { config, orders, context, listeners, addresses, phase, resolver, variants } = start;
+    let Start { number, config, orders, context, listeners, addresses, phase, resolver, variants } = start;
     let ticker = Ticker::start(TICK)?;
     let token = WorkerToken::claim().ok_or_else(|| io::Error::other("too many workers"))?;
     let worker = Rc::new_cyclic(|this| {
-        Worker::new(config, context.clone(), resolver.clone(), Arc::clone(variants), token, this)
+        Worker::new(config, context.clone(), resolver.clone(), Arc::clone(variants), *number, token, this)
     });
+    worker.start_plugins();
     let mut accepting = Accepting::default();
     accepting.begin(&worker, std::mem::take(listeners))?;
     let mut ends_at_ms = None;
@@ -275,6 +305,7 @@ async fn serve(start: &mut Start) -> io::Result<()> {
             }
         }
     }
+    worker.plugins.end(worker.place(&worker.config().gateway)).await;
     worker.flush_log();
     Ok(())
 }

@@ -81,19 +81,7 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
         trusted_addresses: proxy.trusted_addresses.clone().unwrap_or_default(),
         paths: explain(settings).paths,
         body_vars: explain(settings).body,
-        gateway: plugin::Gateway {
-            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            id: proxy.id.clone().unwrap_or_else(|| as_uuid(&own.node_id)),
-            pid: std::process::id(),
-            seed: own.seed,
-            real_ip_header: Some(http.real_ip_header.clone()).filter(|name| name != "proxy_protocol"),
-            https_port: settings
-                .tls
-                .listen
-                .first()
-                .map(|listen| listen.address.port())
-                .filter(|port| *port != 0),
-        },
+        gateway: gateway(settings, own),
         mount,
         access_log: plan.access_log.open.clone(),
         streams: Streams {
@@ -104,6 +92,19 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
         http2: proxy.http2,
         tls: Some(Arc::clone(&plan.tls)),
         upstream_tls: Arc::clone(&plan.upstream_tls),
+    }
+}
+
+/// What plugins know of the process.
+pub fn gateway(settings: &Settings, own: &Own) -> plugin::Gateway {
+    let proxy = &settings.proxy;
+    plugin::Gateway {
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        id: proxy.id.clone().unwrap_or_else(|| as_uuid(&own.node_id)),
+        pid: std::process::id(),
+        seed: own.seed,
+        real_ip_header: Some(settings.http.real_ip_header.clone()).filter(|name| name != "proxy_protocol"),
+        https_port: settings.tls.listen.first().map(|listen| listen.address.port()).filter(|port| *port != 0),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::health::NodesHealth;
 use crate::key_file;
 use crate::limits;
 use crate::plan::Plan;
+use crate::process_plugins::ProcessPlugins;
 use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
@@ -40,6 +41,9 @@ const FIRST_LOAD: Duration = Duration::from_secs(120);
 /// How long collectors of logs may take for what is left at the end.
 const LAST_LOGS: Duration = Duration::from_secs(3);
 
+/// How long after a reload that takes plugins away it is looked for whether they are still in use, and again.
+const PLUGINS_CHECK: Duration = Duration::from_millis(500);
+
 /// The file in the data directory that tells this node from the others of its fleet.
 const NODE_ID_FILE: &str = "node.id";
 
@@ -59,6 +63,9 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let node_id = key_file::read_or_make(started.launch.data_dir.join(NODE_ID_FILE), "the node's id")?
         .key
         .into_string();
+    let own = assemble::Own { seed: seed(), node_id: node_id.clone() };
+    let mut plugins = ProcessPlugins::default();
+    plugins.start(&plan.registry, &settings, &own)?;
     let sealing = encryption::sealing(&settings, &started.launch.data_dir)?;
     let secrets = encryption::secrets(&settings, &sealing);
     let admin = settings.admin.as_ref().map(|admin| {
@@ -83,7 +90,8 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
         admin,
         control: api,
         mount,
-        own: assemble::Own { seed: seed(), node_id: node_id.clone() },
+        own,
+        plugins,
         rebuilds,
         file,
         memory,
@@ -106,6 +114,7 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     ready.ready()?;
     tracing::info!(target: NOTICE, version = env!("CARGO_PKG_VERSION"), "tidegate is ready");
     let end = control.block_on(until_told(&mut running, engine, &parts, &secrets, &mut builder));
+    running.plugins.end(&running.settings, &running.own);
     running.delivery().finish(LAST_LOGS);
     // Admin requests at hand are answered before the store closes.
     drop(stop);
@@ -131,7 +140,8 @@ impl Parts {
         let metrics = Arc::new(Metrics::new(&assemble::metrics(settings)));
         plan.registry.shared.insert(Arc::clone(&metrics));
         let router = router::Router::new(plan.build.router);
-        let first = Snapshot { router, ..Snapshot::default() };
+        let registry = Arc::clone(&plan.registry);
+        let first = Snapshot { router, registry, ..Snapshot::default() };
         let readiness = Readiness::new(assemble::workers(settings)).with_centre(centre.health());
         let discovery =
             Discovery::start(settings.discovery.clone()).context("service discovery can't start")?;
@@ -318,6 +328,10 @@ async fn until_told(
     let how = loop {
         let event = tokio::select! {
             event = signals.next() => event,
+            () = tokio::time::sleep(PLUGINS_CHECK), if running.plugins.has_leftovers() => {
+                running.plugins.stop_unused(&running.settings, &running.own);
+                continue;
+            }
             // The standalone file names other plugins.
             () = changed(&mut plugins) => Event::Reload,
             message = builder.panicked() => {

@@ -27,6 +27,7 @@ pub mod limits;
 pub mod lint;
 pub mod pidfile;
 pub mod plan;
+pub mod process_plugins;
 pub mod quickstart;
 pub mod reload;
 pub mod serve;

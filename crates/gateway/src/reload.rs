@@ -10,6 +10,7 @@ use crate::config::Settings;
 use crate::launch::Launch;
 use crate::limits;
 use crate::plan::Plan;
+use crate::process_plugins::ProcessPlugins;
 use admin::{Control, CurrentAdmin};
 use anyhow::Context as _;
 use delivery::Delivery;
@@ -50,6 +51,8 @@ pub struct Running {
     pub mount: Option<Mount>,
     /// What tells this process from others.
     pub own: assemble::Own,
+    /// The plugins that have started.
+    pub plugins: ProcessPlugins,
     /// Where new snapshots are ordered.
     pub rebuilds: mpsc::Sender<Rebuild>,
     /// The standalone file, where there is one.
@@ -94,6 +97,8 @@ impl Running {
         let (prepared, waiting) = match Box::pin(self.prepare(engine)).await {
             Ok(prepared) => prepared,
             Err(error) => {
+                // Those that started for the refused one stop again; these have started.
+                let _ = self.plugins.start(&self.plan.registry, &self.settings, &self.own);
                 tracing::error!("{error:#}");
                 tracing::error!("the configuration is refused, nothing changes");
                 return Err(error);
@@ -121,7 +126,7 @@ impl Running {
     }
 
     /// Everything that can fail: the new settings, what they come to, and the changes that wait for a restart.
-    async fn prepare(&self, engine: &Engine) -> anyhow::Result<(Prepared, Vec<&'static str>)> {
+    async fn prepare(&mut self, engine: &Engine) -> anyhow::Result<(Prepared, Vec<&'static str>)> {
         let Started { launch, read, .. } = &self.started;
         let launch = launch.again()?;
         let loaded = launch.settings().map_err(|report| {
@@ -136,6 +141,7 @@ impl Running {
         }
         centre::lay_over(&mut settings, self.file.as_deref());
         let plan = Plan::make(&settings, &launch, Some(&self.plan))?;
+        self.plugins.start(&plan.registry, &settings, &self.own)?;
         if let Some(given) = &launch.given {
             let faults = given.faults(Arc::clone(&plan.registry)).await;
             faults.iter().for_each(|fault| tracing::error!("{fault}"));

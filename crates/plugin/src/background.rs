@@ -1,15 +1,21 @@
 //! Work that goes on beside the exchanges for as long as a configuration is in use.
 
-use crate::{LocalFuture, Services};
+use crate::{LocalFuture, Services, Task};
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
+use stdx::panics;
+
+/// How long after a panic a task is started again.
+const RESTART_PAUSE: Duration = Duration::from_secs(10);
 
 /// A task that a configuration declares by [`crate::Hooks::background`]. It is started with the snapshot that the
-/// configuration is in, so one that is only checked starts nothing, and ends with the last copy of the compiled plugin.
+/// configuration is in, so one that is only checked starts nothing; later snapshots with the same compiled plugin go on
+/// with it, and it ends with the last copy of that: after the last exchange that the configuration serves.
 #[derive(Clone)]
 pub struct Background {
     /// Its name, for the log.
@@ -22,7 +28,7 @@ pub struct Background {
 /// Where a task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// On one thread of the process: to fetch what all workers read.
+    /// On the process's first worker: to fetch what all workers read.
     Process,
     /// On each worker: to keep connections that the worker's requests use.
     EachWorker,
@@ -95,14 +101,42 @@ impl BackgroundTasks {
         &self.declared
     }
 
-    /// Starts the tasks of `place` on the thread of `services`. For whoever puts a snapshot into use there, once for each
-    /// configuration that is new to the thread.
-    pub fn start(&self, place: Place, services: &Rc<dyn Services>) {
-        for task in self.declared.iter().filter(|task| task.place == place) {
-            let work = (task.make)(Rc::clone(services));
-            services.spawn(self.life.until_end(work)).detach();
-        }
+    /// Starts the tasks of `place` on the thread of `services`, once for each configuration that is new there. They end
+    /// with the configuration, or when the handles are dropped. A task that panics is logged and started again.
+    pub fn start(&self, place: Place, services: &Rc<dyn Services>) -> Vec<Task> {
+        let of_place = self.declared.iter().filter(|task| task.place == place);
+        let start = |task: &Background| {
+            services.spawn(self.life.until_end(restarted(task.clone(), Rc::clone(services))))
+        };
+        of_place.map(start).collect()
     }
+}
+
+/// Runs `task`, and runs it again some time after each panic.
+fn restarted(task: Background, services: Rc<dyn Services>) -> LocalFuture<()> {
+    Box::pin(async move {
+        loop {
+            // What a task leaves half changed is its own.
+            let made = catch_unwind(AssertUnwindSafe(|| (task.make)(Rc::clone(&services))));
+            let ended = match made {
+                Ok(mut work) => {
+                    poll_fn(|cx| {
+                        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+                        polled.map_or_else(|panic| Poll::Ready(Err(panic)), |polled| polled.map(Ok))
+                    })
+                    .await
+                }
+                Err(panic) => Err(panic),
+            };
+            let Err(panic) = ended else { return };
+            let (name, message) = (task.name, panics::message(&*panic));
+            tracing::error!(
+                task = name,
+                "a plugin's background task panicked: {message}; restarted in {RESTART_PAUSE:?}"
+            );
+            services.sleep(RESTART_PAUSE).await;
+        }
+    })
 }
 
 impl Drop for BackgroundTasks {

@@ -88,6 +88,7 @@ pub use services::{
 };
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;
+pub use start::{StartedPlugins, WorkerPlace};
 pub use stored::Stored;
 pub use target::{Authority, MethodName, Target, encode_controls, encode_path};
 pub use upstream_choice::UpstreamChoice;

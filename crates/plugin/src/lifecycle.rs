@@ -7,7 +7,8 @@ use std::rc::Rc;
 use stdx::WorkerToken;
 
 /// What a plugin does when the process and its workers start and stop; most do nothing. A plugin that a reload adds
-/// starts then, and one that it takes away or replaces stops.
+/// starts then, and one that it takes away or replaces by another version stops. A hook that panics is logged, and has
+/// no other effect than `process_start`'s, which then fails.
 #[derive(Default)]
 pub struct Lifecycle {
     /// Before the plugin's first configuration is compiled, on a thread of the control plane.
@@ -15,9 +16,9 @@ pub struct Lifecycle {
     /// When no configuration of the plugin runs any more.
     pub process_stop: Option<Box<OnProcessStop>>,
     /// On each worker before its first request, and where the plugin was added before the next: a place for state of its
-    /// own, as a script's interpreter is.
+    /// own, as a script's interpreter is. Also on a worker that replaces one that panicked, whose stop did not run.
     pub worker_start: Option<Box<OnWorker>>,
-    /// On each worker after its last request.
+    /// On each worker after the last request that may use the plugin.
     pub worker_stop: Option<Box<OnWorker>>,
 }
 
@@ -48,6 +49,14 @@ pub struct WorkerContext<'a> {
     pub worker: &'a WorkerToken,
     /// The worker's services.
     pub services: &'a Rc<dyn Services>,
+}
+
+impl Lifecycle {
+    /// Whether there is anything to do.
+    pub(crate) fn is_some(&self) -> bool {
+        let Self { process_start, process_stop, worker_start, worker_stop } = self;
+        process_start.is_some() || process_stop.is_some() || worker_start.is_some() || worker_stop.is_some()
+    }
 }
 
 impl fmt::Debug for Lifecycle {

@@ -1,4 +1,6 @@
-//! Shows what a plugin is made of: it logs what it is told in each phase, and may send requests to a node of its own.
+//! Shows what a plugin is made of: it logs what it is told in each phase, and may send requests to a node of its own. At the
+//! level `info` it logs when it starts and stops, in the process and on each worker, with the `val` of its `plugin_attr`, and
+//! for how long each of its configurations is in use.
 //!
 //! ## When to use
 //! To try the gateway out, and to read before writing a plugin. It does nothing that another plugin doesn't do better.
@@ -21,11 +23,13 @@
 
 use model::ConfigError;
 use plugin::{
-    CompileContext, ControlAnswer, ControlApi, ControlRequest, Exchange, Flow, OnAccess, OnLog, OnResponse,
-    OnRewrite, Plugin, PluginDef, UpstreamChoice, UpstreamResponse,
+    Background, CompileContext, ControlAnswer, ControlApi, ControlRequest, Exchange, Flow, Lifecycle,
+    OnAccess, OnLog, OnResponse, OnRewrite, Place, Plugin, PluginDef, UpstreamChoice, UpstreamResponse,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::future::pending;
+use std::sync::Arc;
 
 /// The plugin's definition.
 #[must_use]
@@ -35,6 +39,7 @@ pub fn def() -> PluginDef {
         .on_access()
         .on_response()
         .on_log()
+        .lifecycle(lifecycle())
         .control_apis([ControlApi::new("GET", "hello", hello)])
         .build()
 }
@@ -56,7 +61,7 @@ pub struct Config {
 /// The compiled form.
 pub struct ExamplePlugin {
     /// The configuration, for the log.
-    shown: String,
+    shown: Arc<str>,
     upstream: Option<UpstreamChoice>,
 }
 
@@ -75,7 +80,19 @@ impl Plugin for ExamplePlugin {
             })
         });
         let shown = serde_json::to_string(&config).unwrap_or_default();
-        Ok(Self { shown, upstream: upstream.transpose()? })
+        Ok(Self { shown: shown.into(), upstream: upstream.transpose()? })
+    }
+
+    fn background(self: &Arc<Self>) -> Vec<Background> {
+        let shown = Arc::clone(&self.shown);
+        vec![Background::new("example-plugin", Place::Process, move |_| {
+            let shown = Arc::clone(&shown);
+            Box::pin(async move {
+                tracing::info!("example-plugin: configuration in use, conf: {shown}");
+                let _end = InUse(shown);
+                pending().await
+            })
+        })]
     }
 
     fn schema() -> Value {
@@ -98,6 +115,33 @@ impl Plugin for ExamplePlugin {
             "properties": {"ikey": {"type": "number", "minimum": 0}, "skey": {"type": "string"}},
             "required": ["ikey", "skey"]
         }))
+    }
+}
+
+/// A configuration that is in use; dropped with the task that holds it.
+struct InUse(Arc<str>);
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        tracing::info!("example-plugin: configuration no longer in use, conf: {}", self.0);
+    }
+}
+
+fn lifecycle() -> Lifecycle {
+    Lifecycle {
+        process_start: Some(Box::new(|cx| {
+            if let Some(attributes) = cx.attributes {
+                tracing::info!("example-plugin get plugin attr val: {}", attributes["val"]);
+            }
+            Ok(())
+        })),
+        process_stop: Some(Box::new(|_| tracing::info!("example-plugin stopped in the process"))),
+        worker_start: Some(Box::new(|cx| {
+            tracing::info!("example-plugin started on worker {}", cx.worker.index());
+        })),
+        worker_stop: Some(Box::new(|cx| {
+            tracing::info!("example-plugin stopped on worker {}", cx.worker.index());
+        })),
     }
 }
 
@@ -165,6 +209,16 @@ mod tests {
         }
         let wrong = json!({"example-plugin": {"i": 1, "ip": "127.0.0.1", "port": 99_999}});
         assert!(testkit::chain(&registry, &wrong).is_err());
+    }
+
+    #[test]
+    fn each_configuration_has_a_task_that_lasts() {
+        let registry = Registry::new([def()], serde_json::Map::new()).expect("valid schemas");
+        let chain = testkit::chain(&registry, &json!({"example-plugin": {"i": 1}})).expect("valid");
+        let tasks = chain.plugins().next().and_then(|plugin| plugin.background()).expect("it has one");
+        let bench = Bench::new("GET /");
+        assert_eq!(tasks.start(Place::EachWorker, bench.exchange().services).len(), 0);
+        assert_eq!(tasks.start(Place::Process, bench.exchange().services).len(), 1);
     }
 
     #[test]

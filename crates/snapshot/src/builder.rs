@@ -1,5 +1,6 @@
 //! From what the store holds to the snapshot: at the start, after a gap and for one change by the same path.
 
+mod background;
 mod earlier;
 mod ingredients;
 
@@ -14,7 +15,7 @@ use crate::ssl::Certificates;
 use crate::{InPlugins, Problem, Snapshot, StreamRoutes, Upstream};
 use discovery::Discovery;
 use model::{ConfigError, Kind};
-use plugin::{Chain, Registry};
+use plugin::{BackgroundTasks, Chain, Registry};
 use router::{Mode, Router};
 use secrets::Secrets;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -52,6 +53,8 @@ pub struct Builder {
     upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
     /// Those of all resources whose nodes are checked.
     checked: PersistentMap<Arc<str>, Arc<Upstream>>,
+    /// The background tasks of all resources' plugins.
+    background: PersistentMap<Arc<str>, Arc<[Arc<BackgroundTasks>]>>,
     /// Those of all resources whose nodes a service has.
     discovered: BTreeMap<Arc<str>, Arc<Upstream>>,
     discovery: Arc<Discovery>,
@@ -89,6 +92,7 @@ impl Builder {
             consumers: ConsumerIndex::default(),
             upstreams: PersistentMap::default(),
             checked: PersistentMap::default(),
+            background: PersistentMap::default(),
             discovered: BTreeMap::new(),
             discovery: Arc::default(),
             certificates: Certificates::default(),
@@ -264,6 +268,8 @@ impl Builder {
             consumers: self.consumers.consumers.clone(),
             upstreams: self.upstreams.clone(),
             checked: self.checked.clone(),
+            background: self.background.clone(),
+            registry: Arc::clone(&self.registry),
             tls: self.certificates.sites.clone(),
         })
     }
@@ -419,6 +425,7 @@ impl Builder {
         let (mut global_changed, mut streams_changed) = (false, false);
         for key in changed {
             self.relink_watched(key);
+            self.relink_background(key);
         }
         for key in self.dependents.closure(changed.clone()) {
             match Kind::parse_key(&key) {

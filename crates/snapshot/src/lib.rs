@@ -40,7 +40,7 @@ pub use upstream::{
 };
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream, UpstreamTls};
 
-use plugin::{Chain, Consumers};
+use plugin::{BackgroundTasks, Chain, Consumers, Registry};
 use router::Router;
 use std::sync::Arc;
 use stdx::PersistentMap;
@@ -65,4 +65,8 @@ pub struct Snapshot {
     pub upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
     /// The upstreams whose nodes are checked, by the store key of the resource that defines each: `/routes/1`.
     pub checked: PersistentMap<Arc<str>, Arc<Upstream>>,
+    /// The background tasks of plugins, by the store key of the resource in which they are configured.
+    pub background: PersistentMap<Arc<str>, Arc<[Arc<BackgroundTasks>]>>,
+    /// The plugins that compiled it. It keeps them from being stopped.
+    pub registry: Arc<Registry>,
 }

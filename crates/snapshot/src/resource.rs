@@ -10,7 +10,7 @@ use discovery::Discovery;
 use files::Site;
 use model::resource::StaticFiles;
 use model::{ConfigError, Id, Kind, PluginMap};
-use plugin::{CompiledCredential, Registry};
+use plugin::{BackgroundTasks, CompiledCredential, CompiledPlugin, Registry};
 use router::Conditions;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -129,6 +129,16 @@ pub(crate) struct Compiler<'a> {
 }
 
 impl Resource {
+    /// The background tasks of its plugins; none of a route that is switched off, nor of a plugin that is.
+    pub(crate) fn background(&self) -> Vec<Arc<BackgroundTasks>> {
+        if matches!(&self.form, Form::Route(route) if !route.enabled) {
+            return Vec::new();
+        }
+        let plugins = self.plugins.iter().chain(&self.stream_plugins).map(|bound| &bound.plugin);
+        let runs = |plugin: &&CompiledPlugin| !plugin.meta.as_ref().is_some_and(|meta| meta.disable);
+        plugins.filter(runs).filter_map(|plugin| plugin.background().cloned()).collect()
+    }
+
     /// The store keys of all resources that this one names.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Arc<str>> {
         let of_route = match &self.form {

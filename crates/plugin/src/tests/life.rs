@@ -3,7 +3,8 @@
 use crate::testkit::{self, Bench, FakeServices};
 use crate::{
     Answer, Background, Call, CallError, CallTimeouts, CompileContext, Exchange, Flow, Gateway, Io,
-    Lifecycle, LocalFuture, OnAccess, Place, Plugin, PluginDef, Registry, Services, Task, UpstreamChoice,
+    Lifecycle, LocalFuture, OnAccess, Place, Plugin, PluginDef, Registry, Services, StartedPlugins, Task,
+    UpstreamChoice, WorkerPlace,
 };
 use model::ConfigError;
 use serde_json::{Map, Value, json};
@@ -121,9 +122,9 @@ fn tasks_run_for_as_long_as_their_configuration_is_in_use() {
     assert_eq!(paced.pass(0), 0, "compiling starts nothing");
     let copy = chain.plugins().next().expect("one plugin").clone();
     let tasks = copy.background().expect("it has a task");
-    tasks.start(Place::EachWorker, &services);
+    assert!(tasks.start(Place::EachWorker, &services).is_empty());
     assert_eq!(paced.pass(0), 0);
-    tasks.start(Place::Process, &services);
+    assert_eq!(tasks.start(Place::Process, &services).len(), 1);
     paced.fake.answer(200, &[], "eve\nadam");
     assert_eq!(paced.pass(0), 1);
     let bench = Bench::new("GET /\nX-Name: adam");
@@ -149,7 +150,7 @@ fn the_end_of_a_configuration_wakes_its_tasks_from_any_thread() {
     let forever = Background::new("forever", Place::EachWorker, |_| Box::pin(std::future::pending()));
     let tasks = crate::BackgroundTasks::new(vec![forever]).expect("one task");
     let paced = Rc::new(Paced::default());
-    tasks.start(Place::EachWorker, &(Rc::clone(&paced) as Rc<dyn Services>));
+    let _handles = tasks.start(Place::EachWorker, &(Rc::clone(&paced) as Rc<dyn Services>));
     let mut task = paced.tasks.0.borrow_mut().pop().expect("it was started");
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
@@ -184,17 +185,87 @@ fn plugins_start_and_stop_with_process_and_workers() {
     let said = || std::mem::take(&mut *log.lock().expect("no panic")).join(", ");
     let (gateway, worker) = (Gateway::default(), WorkerToken::claim().expect("a token"));
     let services: Rc<dyn Services> = Rc::new(FakeServices::default());
-    let before = Registry::new([def("a", 1, true), def("b", 1, true)], Map::new()).expect("valid");
-    assert_eq!(before.start_process(None, &gateway), Ok(()));
-    before.start_worker(None, &gateway, &worker, &services);
+    let place = WorkerPlace { gateway: &gateway, worker: &worker, services: &services };
+    let registry = |defs: Vec<PluginDef>| Arc::new(Registry::new(defs, Map::new()).expect("valid"));
+    let (mut process, mut on_worker) = (StartedPlugins::default(), StartedPlugins::default());
+    let before = registry(vec![def("a", 1, true), def("b", 1, true)]);
+    for _ in 0..2 {
+        assert_eq!(process.start_process(&before, &gateway), Ok(()));
+        on_worker.start_worker(&before, place);
+    }
     assert_eq!(said(), "start a 1, start b 1, up a 1, up b 1");
-    let after = Registry::new([def("a", 2, true), def("b", 1, true)], Map::new()).expect("valid");
-    assert_eq!(after.start_process(Some(&before), &gateway), Ok(()));
-    after.start_worker(Some(&before), &gateway, &worker, &services);
-    before.stop_worker(Some(&after), &gateway, &worker, &services);
-    before.stop_process(Some(&after), &gateway);
-    assert_eq!(said(), "start a 2, up a 2, down a 1, stop a 1");
-    let broken = Registry::new([def("c", 1, false)], Map::new()).expect("valid");
-    let errors = broken.start_process(None, &gateway).expect_err("refused");
+    let after = registry(vec![def("a", 2, true), def("b", 1, true)]);
+    assert_eq!(process.start_process(&after, &gateway), Ok(()));
+    on_worker.start_worker(&after, place);
+    assert_eq!(said(), "start a 2, up a 2");
+    let sweep = |process: &mut StartedPlugins, on_worker: &mut StartedPlugins| {
+        process.stop_process(&gateway);
+        on_worker.stop_worker(place);
+        said()
+    };
+    assert_eq!(sweep(&mut process, &mut on_worker), "", "what the registry before compiled may be in use");
+    assert!(process.has_leftovers() && on_worker.has_leftovers());
+    drop(before);
+    assert_eq!(sweep(&mut process, &mut on_worker), "down a 1", "the worker comes first");
+    assert_eq!(sweep(&mut process, &mut on_worker), "stop a 1");
+    assert!(!process.has_leftovers() && !on_worker.has_leftovers());
+    // One that is refused leaves everything as it was.
+    let broken = registry(vec![def("d", 1, true), def("c", 1, false)]);
+    let errors = process.start_process(&broken, &gateway).expect_err("refused");
     assert_eq!((errors[0].path.as_str(), errors[0].message.as_str()), ("c", "its library is missing"));
+    assert_eq!(said(), "start c 1, start d 1, stop d 1");
+    assert!(!process.has_leftovers());
+    // One that leaves and comes back while its first form is in use goes on.
+    let without = registry(vec![def("b", 1, true)]);
+    assert_eq!(process.start_process(&without, &gateway), Ok(()));
+    assert!(process.has_leftovers());
+    let again = registry(vec![def("a", 2, true), def("b", 1, true)]);
+    assert_eq!(process.start_process(&again, &gateway), Ok(()));
+    drop((after, without));
+    process.stop_process(&gateway);
+    assert_eq!(said(), "");
+    on_worker.end_worker(place);
+    process.end_process(&gateway);
+    assert_eq!(said(), "down b 1, down a 2, stop b 1, stop a 2");
+}
+
+#[test]
+fn a_lifecycle_hook_that_panics_harms_nobody_else() {
+    let def = |name: &'static str| {
+        let lifecycle = Lifecycle {
+            process_start: Some(Box::new(move |_| if name == "b" { panic!("no") } else { Ok(()) })),
+            worker_start: Some(Box::new(|_| panic!("no"))),
+            worker_stop: Some(Box::new(|_| panic!("no"))),
+            process_stop: Some(Box::new(|_| panic!("no"))),
+        };
+        PluginDef::new::<Trusting>(name, 1).lifecycle(lifecycle).build()
+    };
+    let (gateway, worker) = (Gateway::default(), WorkerToken::claim().expect("a token"));
+    let services: Rc<dyn Services> = Rc::new(FakeServices::default());
+    let place = WorkerPlace { gateway: &gateway, worker: &worker, services: &services };
+    let registry = Arc::new(Registry::new([def("a"), def("b")], Map::new()).expect("valid"));
+    let mut started = StartedPlugins::default();
+    let errors = started.start_process(&registry, &gateway).expect_err("one panics");
+    assert_eq!((errors[0].path.as_str(), errors[0].message.as_str()), ("b", "panicked: no"));
+    started.start_worker(&registry, place);
+    started.end_worker(place);
+}
+
+#[test]
+fn a_task_that_panics_is_started_again() {
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let runs = Arc::clone(&count);
+    let task = Background::new("failing", Place::Process, move |_| {
+        let run = runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(run != 0, "while it is made");
+        Box::pin(async move { assert!(run != 1, "while it runs") })
+    });
+    let tasks = crate::BackgroundTasks::new(vec![task]).expect("one task");
+    let paced = Rc::new(Paced::default());
+    let _handles = tasks.start(Place::Process, &(Rc::clone(&paced) as Rc<dyn Services>));
+    let runs = || count.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((paced.pass(0), runs()), (1, 1));
+    assert_eq!((paced.pass(9), runs()), (1, 1));
+    assert_eq!((paced.pass(1), runs()), (1, 2));
+    assert_eq!((paced.pass(10), runs()), (0, 3), "and ends");
 }

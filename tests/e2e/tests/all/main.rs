@@ -41,6 +41,7 @@ mod misbehaving_upstreams;
 mod nested_plugins;
 mod opa;
 mod plugin_calls;
+mod plugin_life;
 mod protocol;
 mod proxy_mirror;
 mod readme;
