@@ -32,6 +32,8 @@ pub(crate) enum ErrorKind {
     TooLarge,
     /// No node is left to ask.
     NoNode,
+    /// A plugin has the request sent to another node.
+    Declined,
     /// A node's name is not known to the resolver.
     Name,
 }
@@ -92,7 +94,7 @@ impl ProxyError {
                 Side::Upstream,
                 ErrorKind::Connection | ErrorKind::Refused | ErrorKind::Reset | ErrorKind::Protocol,
             ) => 502,
-            (Side::Upstream, ErrorKind::NoNode | ErrorKind::Name) => 503,
+            (Side::Upstream, ErrorKind::NoNode | ErrorKind::Declined | ErrorKind::Name) => 503,
         }
     }
 }

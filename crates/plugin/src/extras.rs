@@ -1,6 +1,6 @@
 //! What few exchanges need, kept out of the way of all others.
 
-use crate::{BodyFilters, Coding, Extensions, Keeper, KeptResponse, UpstreamChoice};
+use crate::{BodyFilters, Coding, ExchangeLimits, Extensions, Keeper, KeptResponse, UpstreamChoice};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ pub struct Extras {
     pub kept: Option<KeptResponse>,
     /// Who is told what the upstream answers.
     pub keeper: Option<Box<dyn Keeper>>,
+    /// What holds for the exchange in place of the configuration's limits.
+    pub limits: ExchangeLimits,
     /// What the response's body passes on its way. Filled in the response phase.
     pub body_filters: BodyFilters,
     /// The content coding that the body is to be sent in: see [`crate::Exchange::offer`].

@@ -4,6 +4,7 @@
 //! nobody listens to costs nothing. Plugins see an [`Exchange`] or, on stream routes,
 //! a [`Session`], and never a socket.
 
+mod attempt;
 mod auth;
 mod background;
 mod body;
@@ -14,6 +15,7 @@ mod coding;
 mod consumer;
 mod control;
 mod def;
+mod detached;
 mod exchange;
 mod extensions;
 mod external_user;
@@ -26,6 +28,7 @@ mod held;
 mod hooks;
 mod kept;
 mod lifecycle;
+mod limits;
 mod log_source;
 mod loopback;
 mod meta;
@@ -51,6 +54,7 @@ pub mod fuzzing;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 
+pub use attempt::{Attempt, AttemptFlow, OnAttempt};
 pub use auth::{Authenticator, CompileCredential, CompiledCredential, ConsumerSide};
 pub use background::{Background, BackgroundTasks, Place};
 pub use body::{BodyFilter, BodyFilters, Held, Replaced};
@@ -61,6 +65,7 @@ pub use coding::{Coding, has_no_body};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use control::{ControlAnswer, ControlApi, ControlBody, ControlHandler, ControlRequest};
 pub use def::{Compile, Plugin, PluginDef, PluginDefBuilder, schema_of};
+pub use detached::{DetachedRequest, NotDetached};
 pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extensions::Extensions;
 pub use external_user::ExternalUser;
@@ -68,12 +73,13 @@ pub use extras::Extras;
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::{fields as form_fields, query_args};
 pub use headers::{HeaderEdits, write_field};
-pub use held::{HELD_BYTES_MAX, HeldBytes};
+pub use held::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
 pub use hooks::{
     Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
 };
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use lifecycle::{Lifecycle, OnProcessStart, OnProcessStop, OnWorker, ProcessContext, WorkerContext};
+pub use limits::ExchangeLimits;
 pub use loopback::Loopback;
 pub use meta::Meta;
 pub use nested::{FindIngredients, NESTING_MAX, Nested};

@@ -1,7 +1,8 @@
 //! `_meta.mode: observe`: a hook runs, and the exchange is as if it had not.
 
+use crate::attempt::Attempts;
 use crate::request::RequestEdits;
-use crate::{ClientView, ConsumerInfo, Exchange, HeaderEdits, UpstreamChoice};
+use crate::{ClientView, ConsumerInfo, Exchange, ExchangeLimits, HeaderEdits, UpstreamChoice};
 use std::borrow::Cow;
 
 /// What hooks may change of an exchange, as it was before one of them. What a plugin counts and notes for itself is not
@@ -16,6 +17,8 @@ pub struct Remembered<'a> {
     upstream: Option<UpstreamChoice>,
     status: u16,
     vars: Vec<(String, Vec<u8>)>,
+    attempts: usize,
+    limits: ExchangeLimits,
     body_filters: usize,
     offers: bool,
     keeps: bool,
@@ -35,6 +38,8 @@ impl<'a> Remembered<'a> {
             upstream: extras.and_then(|extras| extras.upstream.clone()),
             status: exchange.status,
             vars: exchange.vars.clone(),
+            attempts: Attempts::count(exchange),
+            limits: extras.map(|extras| extras.limits).unwrap_or_default(),
             body_filters: extras.map_or(0, |extras| extras.body_filters.len()),
             offers: extras.is_some_and(|extras| extras.coding.is_some()),
             keeps: extras.is_some_and(|extras| extras.kept.is_some() || extras.keeper.is_some()),
@@ -50,8 +55,10 @@ impl<'a> Remembered<'a> {
         exchange.consumer = self.consumer;
         exchange.status = self.status;
         exchange.vars = self.vars;
+        Attempts::truncate(exchange, self.attempts);
         if let Some(extras) = &mut exchange.extras {
             extras.upstream = self.upstream;
+            extras.limits = self.limits;
             extras.body_filters.truncate(self.body_filters);
             extras.coding = extras.coding.take().filter(|_| self.offers);
             if !self.keeps {

@@ -26,6 +26,7 @@ pub mod basic_auth;
 pub mod batch_requests;
 pub mod brotli;
 pub mod clickhouse_logger;
+pub mod client_control;
 pub mod consumer_restriction;
 pub mod cors;
 pub mod csrf;
@@ -59,8 +60,10 @@ pub mod multi_auth;
 pub mod node_status;
 pub mod opa;
 pub mod prometheus;
+pub mod proxy_buffering;
 pub mod proxy_cache;
 pub mod proxy_mirror;
+pub mod proxy_control;
 pub mod proxy_rewrite;
 pub mod public_api;
 pub mod real_ip;
@@ -93,6 +96,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     batch_requests::def,
     brotli::def,
     clickhouse_logger::def,
+    client_control::def,
     consumer_restriction::def,
     cors::def,
     csrf::def,
@@ -126,8 +130,10 @@ pub const ALL: &[fn() -> PluginDef] = &[
     node_status::def,
     opa::def,
     prometheus::def,
+    proxy_buffering::def,
     proxy_cache::def,
     proxy_mirror::def,
+    proxy_control::def,
     proxy_rewrite::def,
     public_api::def,
     real_ip::def,

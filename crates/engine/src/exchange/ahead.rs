@@ -1,6 +1,7 @@
 //! Reading a request's body before it is known where it goes.
 
 use super::body::RequestBody;
+use super::limits;
 use super::relay::CONTINUE;
 use crate::connection::Link;
 use crate::error::{ProxyError, Side};
@@ -19,7 +20,7 @@ pub(super) async fn read(
         let sent = io::write_all(link.stream, CONTINUE, limit).await;
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
     }
-    let limit = link.timer.within(link.config.client.body_timeout);
+    let limit = link.timer.within(limits::body_timeout(link.config.client.body_timeout, exchange));
     let bytes = body.read_ahead(link.stream, most, limit).await?;
     note(link, exchange, bytes, most);
     Ok(())

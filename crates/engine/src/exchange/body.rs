@@ -27,7 +27,7 @@ pub(super) struct RequestBody<'b> {
     decoded: u64,
     /// Bytes of the connection that belonged to the body so far.
     consumed: u64,
-    limit: u64,
+    pub(super) limit: u64,
     /// Whether an upstream has been sent a piece of it, and perhaps not all of that piece.
     sending: bool,
 }

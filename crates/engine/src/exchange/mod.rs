@@ -6,6 +6,7 @@ mod body;
 mod download;
 mod files;
 mod finish;
+mod limits;
 mod mount;
 mod origin;
 mod outcome;
@@ -81,7 +82,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
                 None => None,
                 Some(stop) => walk.settle(stop, link, &mut body, &mut exchange).await,
             };
-            settled.unwrap_or_else(|| origin::choose(link, &snapshot, route, &exchange))
+            settled
+                .or_else(|| origin::refusal(&mut body, &exchange))
+                .unwrap_or_else(|| origin::choose(link, &snapshot, route, &exchange))
         }
         Err(reply) => origin::unrouted(link, &snapshot, reply, &mut body, &mut exchange).await,
     };

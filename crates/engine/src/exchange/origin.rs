@@ -1,7 +1,7 @@
 //! Who answers: an upstream, a response kept from before, files, an API of this process, or the gateway itself.
 
 use super::body::RequestBody;
-use super::phases;
+use super::{limits, phases};
 use crate::config::Mount;
 use crate::connection::Link;
 use crate::error::ProxyError;
@@ -61,6 +61,16 @@ pub(super) fn choose<'s>(
         (None, Some(mount)) => Origin::Mount(mount),
         (None, None) => Origin::Reply(Reply::error(404, "404 Route Not Found")),
     }
+}
+
+/// The answer to a request whose head announces a longer body than is accepted. For the time when plugins have had their
+/// say: until then none may be refused that they accept.
+#[inline]
+pub(super) fn refusal(body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> Option<Origin<'static>> {
+    if let Some(limit_bytes) = limits::body_bytes_max(exchange) {
+        body.limit = limit_bytes;
+    }
+    body.too_large().then(|| Origin::Reply(Reply::status(413)))
 }
 
 /// The upstream that a plugin chose for the request, else the route's.

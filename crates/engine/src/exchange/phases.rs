@@ -2,7 +2,7 @@
 
 use super::ahead;
 use super::body::RequestBody;
-use super::origin::Origin;
+use super::origin::{self, Origin};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::timer::TimeLimit;
@@ -244,6 +244,9 @@ impl<'c> Walk<'c> {
                     };
                 }
                 Flow::Body(limit_bytes) => {
+                    if let Some(refused) = origin::refusal(body, exchange) {
+                        return Some(refused);
+                    }
                     let asked_again = !matches!(exchange.request.whole_body(limit_bytes), WholeBody::Unread);
                     match ahead::read(link, body, exchange, limit_bytes).await {
                         Ok(()) if asked_again => stop.flow = Flow::status(500),

@@ -4,7 +4,7 @@ use super::body::{COPY_MAX, RequestBody};
 use super::download;
 use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::respond::{self, Message};
-use super::{After, replay, request_head, upload};
+use super::{After, limits, replay, request_head, upload};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
@@ -15,7 +15,7 @@ use crate::upstream::{
 };
 use crate::worker::Worker;
 use model::resource::Scheme;
-use plugin::Exchange;
+use plugin::{AttemptFlow, Exchange};
 use snapshot::{Route, Timeouts, Upstream};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub(super) async fn run(
     {
         return Box::pin(fail(link, message, body, exchange, route, error)).await;
     }
-    let timeouts = route.timeouts.unwrap_or(upstream.timeouts);
+    let timeouts = limits::timeouts(exchange, route.timeouts.unwrap_or(upstream.timeouts));
     let discovered = match &upstream.discovered {
         None => None,
         Some(discovered) => discovered_form(discovered, link.timer.within(timeouts.connect)).await,
@@ -62,8 +62,7 @@ pub(super) async fn run(
             let error = last.unwrap_or(none);
             return Box::pin(fail(link, message, body, exchange, route, error)).await;
         };
-        let tried_at = &mut tried_at;
-        let latency = Duration::ZERO;
+        let (tried_at, latency) = (&mut tried_at, Duration::ZERO);
         let mut job = Job { message, exchange, route, timeouts, tried_at, sent: false, latency };
         let result = attempt(link, body, &mut job, &state, node).await;
         let (sent, latency) = (job.sent, job.latency);
@@ -75,6 +74,10 @@ pub(super) async fn run(
         state.finished(node, &served, worker.clock.now_ms());
         match result {
             Ok(after) => return after,
+            Err(error) if error.kind == ErrorKind::Declined => {
+                last = last.or(Some(error));
+                tried.push(node);
+            }
             Err(error)
                 if error.retry
                     && upstream.may_retry(tries, exchange.timing.started.elapsed())
@@ -157,6 +160,16 @@ async fn attempt(
             pool_of(&worker.upstreams, named, job.tried_at, link.timer, timeout).await?
         }
     };
+    job.exchange.upstream.addr = Some(Rc::clone(&pool.text));
+    job.exchange.upstream.ip_len = pool.ip_len;
+    job.exchange.upstream.node = Some(Rc::clone(&node.authority));
+    if job.exchange.begin_attempt() {
+        let host = request_head::host(job.exchange, &state.upstream, node).to_vec();
+        if job.exchange.run_attempt(&node.authority, pool.address, &host) == AttemptFlow::Decline {
+            let reason = "a plugin declined the node";
+            return Err(ProxyError::new(Side::Upstream, ErrorKind::Declined, reason));
+        }
+    }
     let pool = match state.upstream.scheme {
         Scheme::Https | Scheme::Grpcs => {
             let host = request_head::host(job.exchange, &state.upstream, node);
@@ -164,9 +177,6 @@ async fn attempt(
         }
         _ => pool,
     };
-    job.exchange.upstream.addr = Some(Rc::clone(&pool.text));
-    job.exchange.upstream.ip_len = pool.ip_len;
-    job.exchange.upstream.node = Some(Rc::clone(&node.authority));
     let upgrade = job.route.websocket && job.exchange.request.view.head.facts.upgrade;
     let mut connection = match pool.take() {
         Some(connection) => connection,

@@ -102,9 +102,6 @@ fn route<'s>(
     if !valid_path {
         return Err(Reply::status(400));
     }
-    if body.too_large() {
-        return Err(Reply::status(413));
-    }
     if let Some(peer) = &link.client.tls {
         admit(peer, snapshot, exchange)?;
     }
@@ -121,6 +118,8 @@ fn route<'s>(
                 None => Ok(Some(found.payload)),
             }
         }
+        // Whoever matches no route meets the configuration's limit, and the others those of their plugins.
+        None if body.too_large() => Err(Reply::status(413)),
         None => Err(Reply::error(404, "404 Route Not Found")),
     }
 }

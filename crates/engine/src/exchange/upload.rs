@@ -4,7 +4,7 @@ use super::body::RequestBody;
 use super::download;
 use super::outcome::RelayOutcome;
 use super::relay::{CONTINUE, Job};
-use super::rewritten;
+use super::{limits, rewritten};
 use crate::clock::{Now, after_ms};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
@@ -105,7 +105,8 @@ pub(super) async fn begin(
         let sent = io::write_all(link.stream, CONTINUE, limit).await;
         sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
     }
-    body.begin(link.stream, link.timer.within(link.config.client.body_timeout)).await?;
+    let timeout = limits::body_timeout(link.config.client.body_timeout, exchange);
+    body.begin(link.stream, link.timer.within(timeout)).await?;
     exchange.upstream.started = Moment::now();
     Ok(())
 }
@@ -130,7 +131,7 @@ pub(super) async fn both_ways(
     let pace = Pace {
         timer,
         now: worker.clock.now(),
-        body_timeout: link.config.client.body_timeout,
+        body_timeout: limits::body_timeout(link.config.client.body_timeout, job.exchange),
         send_timeout: timeouts.send,
         upload: &upload,
     };

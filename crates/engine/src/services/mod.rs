@@ -119,7 +119,7 @@ fn call_error(error: ProxyError) -> CallError {
         ErrorKind::Connection | ErrorKind::Refused | ErrorKind::Reset => CallErrorKind::Connection,
         ErrorKind::Protocol => CallErrorKind::Protocol,
         ErrorKind::TooLarge => CallErrorKind::TooLarge,
-        ErrorKind::NoNode | ErrorKind::Name => CallErrorKind::NoNode,
+        ErrorKind::NoNode | ErrorKind::Declined | ErrorKind::Name => CallErrorKind::NoNode,
     };
     CallError { kind, reason: error.reason }
 }

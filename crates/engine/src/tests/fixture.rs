@@ -3,10 +3,11 @@
 use crate::config::{ClientLimits, EngineConfig, Listen, Serves, Streams};
 use crate::{Bound, Context, Engine, RealIp};
 use observe::Metrics;
-use plugin::Registry;
-use serde_json::Value;
+use plugin::{CompileContext, Hooks, PluginDef, Registry};
+use serde_json::{Map, Value, json};
 use snapshot::{BuildOptions, Builder, Keepalive, Published};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Change, Entry};
@@ -101,5 +102,82 @@ impl Control {
         let published = Arc::clone(&self.published);
         let engine = bound.start(&Context { published, metrics: Arc::new(Metrics::default()) });
         (engine.expect("threads"), address)
+    }
+}
+
+/// An engine with one worker, and a route for everything to `nodes` with the plugin `test`, of which these are the hooks.
+pub(crate) fn engine(nodes: &[SocketAddr], hooks: impl Fn() -> Hooks + Send + Sync + 'static) -> Served {
+    let compile = move |_: Value, _: &CompileContext<'_>| Ok(hooks());
+    let def = PluginDef::of("test", 1, json!({"type": "object"}), compile);
+    let registry = Arc::new(Registry::new([def], Map::new()).expect("a valid schema"));
+    let mut control = Control::new(registry);
+    let weights: Map<String, Value> = nodes.iter().map(|node| (node.to_string(), json!(1))).collect();
+    let upstream = json!({ "type": "roundrobin", "nodes": weights, "retries": nodes.len() });
+    control.put("/routes/1", &json!({ "uri": "/*", "upstream": upstream, "plugins": { "test": {} } }));
+    let (engine, address) = control.serve(config());
+    Served { control, engine: Some(engine), address }
+}
+
+/// An engine that serves; stopped when it is dropped.
+pub(crate) struct Served {
+    pub(crate) control: Control,
+    pub(crate) engine: Option<Engine>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Served {
+    /// Sends `request` on a connection of its own: all that comes back until that is closed.
+    pub(crate) fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("listened on");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.engine.take().into_iter().for_each(Engine::stop);
+    }
+}
+
+/// A server that gives one answer to one request on each connection; none closes the connection. Requests have bodies of
+/// announced length, or chunked ones without trailers.
+pub(crate) fn node(answer: impl Fn(&str) -> Option<&'static str> + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let request = request(&mut stream);
+            if let Some(text) = answer(&request) {
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
+                let _ = stream.write_all((head + text).as_bytes());
+            }
+        }
+    });
+    address
+}
+
+/// A request, head and body.
+fn request(stream: &mut TcpStream) -> String {
+    let (mut text, mut bytes) = (String::new(), [0; 4096]);
+    loop {
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let whole = match length.and_then(|length| length.parse().ok()) {
+                Some(length) => body.len() >= length,
+                None => !head.contains("Transfer-Encoding: chunked") || body.ends_with("0\r\n\r\n"),
+            };
+            if whole {
+                return text;
+            }
+        }
+        match stream.read(&mut bytes) {
+            Ok(count) if count > 0 => text.push_str(&String::from_utf8_lossy(&bytes[..count])),
+            _ => return text,
+        }
     }
 }

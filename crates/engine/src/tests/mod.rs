@@ -1,4 +1,6 @@
 //! Tests of the engine as a whole, on sockets of its own.
 
+mod attempts;
+mod detached;
 pub(crate) mod fixture;
 mod plugins;

@@ -1,7 +1,7 @@
 //! Outlier ejection as one worker does it: each judges the nodes by its own requests, so nothing is shared.
 
 use super::state::{Served, State};
-use crate::error::{ErrorKind, Side};
+use crate::error::{ErrorKind, ProxyError, Side};
 use balance::Outcome;
 use balance::outlier::{Ejection, Outliers, Reason};
 
@@ -15,9 +15,10 @@ pub(super) fn finished(
     let failed = match served.error {
         // Whoever spoils an exchange otherwise than a node says nothing about it.
         Some(error) if error.side == Side::Client => return None,
-        Some(error) if matches!(error.kind, ErrorKind::Name | ErrorKind::NoNode | ErrorKind::TooLarge) => {
-            return None;
-        }
+        Some(ProxyError {
+            kind: ErrorKind::Name | ErrorKind::NoNode | ErrorKind::Declined | ErrorKind::TooLarge,
+            ..
+        }) => return None,
         Some(_) => true,
         None => served.broke_off || served.status >= 500,
     };

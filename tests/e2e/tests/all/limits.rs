@@ -91,3 +91,52 @@ fn long_request_lines_are_414_and_long_heads_431() {
         assert_eq!(answer.field("connection"), (status != 200).then_some("close"));
     }
 }
+
+#[test]
+fn a_route_may_take_larger_bodies_than_the_gateway_or_only_smaller_ones() {
+    let upstream = Upstream::hello();
+    let gateway = Gateway::with_http(&json!({ "client_max_body_size": 100 }));
+    let nodes = json!({ "nodes": { upstream.address(): 1 }, "type": "roundrobin" });
+    let control = |size: u64| json!({ "client-control": { "max_body_size": size } });
+    let auth = json!({ "key-auth": {}, "client-control": { "max_body_size": 10 } });
+    for (uri, plugins) in [
+        ("/plain", json!({})),
+        ("/small", control(10)),
+        ("/large", control(1000)),
+        ("/any", control(0)),
+        ("/auth", auth),
+        // A plugin that reads bodies ahead is no way round the limit.
+        ("/read", json!({ "request-validation": { "body_schema": { "type": "object" } } })),
+    ] {
+        gateway.put(&format!("routes{uri}"), &json!({ "uri": uri, "plugins": plugins, "upstream": nodes }));
+    }
+    let chunked = |length: usize| format!("{length:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(length));
+    for (uri, length, status) in [
+        ("/plain", 100, 200),
+        ("/plain", 101, 413),
+        ("/nowhere", 100, 404),
+        ("/nowhere", 101, 413),
+        ("/small", 10, 200),
+        ("/small", 11, 413),
+        ("/large", 1000, 200),
+        ("/large", 1001, 413),
+        ("/any", 5000, 200),
+        // Before the client is asked who it is.
+        ("/auth", 11, 413),
+        ("/auth", 10, 401),
+        ("/read", 101, 413),
+    ] {
+        for framing in ["length", "chunked"] {
+            let (field, body) = match framing {
+                "length" => (format!("Content-Length: {length}"), "x".repeat(length)),
+                // What is too long is known when it has come: until then a plugin may have another answer.
+                _ if matches!(uri, "/nowhere" | "/auth" | "/read") => continue,
+                _ => ("Transfer-Encoding: chunked".to_owned(), chunked(length)),
+            };
+            let mut client = gateway.connect();
+            let _ = client
+                .try_send(format!("POST {uri} HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n{body}").as_bytes());
+            assert_eq!(client.response().status(), status, "{uri} {length} {framing}");
+        }
+    }
+}
