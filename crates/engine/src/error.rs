@@ -1,6 +1,7 @@
 //! Why an exchange failed, whose fault it was, and whether another node may be tried.
 
 use crate::transport::StreamError;
+use plugin::Reply;
 use rustix::io::Errno;
 use std::io;
 
@@ -30,6 +31,8 @@ pub(crate) enum ErrorKind {
     Protocol,
     /// The body is longer than the configuration allows.
     TooLarge,
+    /// The worker holds as much of requests' bodies as it may.
+    NoRoom,
     /// No node is left to ask.
     NoNode,
     /// A plugin has the request sent to another node.
@@ -66,6 +69,10 @@ impl ProxyError {
             };
         }
         let reason = match error.kind() {
+            // Not the kernel's ENOMEM.
+            io::ErrorKind::OutOfMemory if error.raw_os_error().is_none() => {
+                return Self::new(side, ErrorKind::NoRoom, "the worker holds too much of requests' bodies");
+            }
             io::ErrorKind::TimedOut => return Self::new(side, ErrorKind::Timeout, "timed out"),
             io::ErrorKind::ConnectionRefused => "connection refused",
             io::ErrorKind::ConnectionReset => "connection reset by peer",
@@ -82,10 +89,18 @@ impl ProxyError {
         self
     }
 
+    /// The answer that tells the client.
+    pub(crate) fn reply(self) -> Reply {
+        let reply = Reply::status(self.status());
+        // The bodies that are held now are sent on, or time out.
+        if self.kind == ErrorKind::NoRoom { reply.with_header("Retry-After", "1") } else { reply }
+    }
+
     /// The status that tells the client; for the log alone where the client is gone (nginx's 499).
     pub(crate) fn status(self) -> u16 {
         match (self.side, self.kind) {
             (_, ErrorKind::TooLarge) => 413,
+            (_, ErrorKind::NoRoom) => 503,
             (Side::Client, ErrorKind::Timeout) => 408,
             (Side::Client, ErrorKind::Protocol) => 400,
             (Side::Client, _) => 499,

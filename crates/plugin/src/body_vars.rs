@@ -1,5 +1,6 @@
 //! What conditions may ask about a request's body. It is parsed when the first of them does, and once.
 
+use crate::HeldBytes;
 use crate::form;
 use crate::graphql::{self, Operation};
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub struct BodyLimits {
 pub struct BodyVars {
     /// `None` where it was not read, because nobody asks about such a body or because it is too long.
     bytes: Option<Vec<u8>>,
+    /// The worker's room that `bytes` take.
+    _room: HeldBytes,
     /// What was not read is longer than this.
     longer_than: usize,
     content_type: String,
@@ -71,6 +74,12 @@ impl BodyVars {
     #[must_use]
     pub fn is_form(content_type: &[u8]) -> bool {
         std::str::from_utf8(content_type).is_ok_and(|text| Kind::of(text) == Kind::Form)
+    }
+
+    /// The same, holding `room` of the worker for as long as the body is there.
+    #[must_use]
+    pub fn holding(self, room: HeldBytes) -> Self {
+        Self { _room: room, ..self }
     }
 
     /// The same; a body that was not read has more than `length_bytes`.

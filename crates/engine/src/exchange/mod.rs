@@ -23,6 +23,7 @@ mod select;
 mod streamed;
 mod transmit;
 mod upload;
+mod wait;
 
 pub(crate) use refuse::refuse;
 pub(crate) use request_head::forwarded_lines;

@@ -1,13 +1,15 @@
 //! An API of this process, on the data port: its requests are small, so they are read whole and answered elsewhere.
 
-use super::After;
 use super::body::RequestBody;
 use super::respond::{self, Message};
+use super::{After, ahead, wait};
 use crate::config::{Mount, MountRequest};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use plugin::{Exchange, Reply};
+use crate::services::PLUGIN_WAIT_MAX;
+use plugin::{Exchange, HeldBytes, Reply};
+use wire::BodyLength;
 
 /// Answers from the mounted API.
 pub(super) async fn answer(
@@ -17,14 +19,38 @@ pub(super) async fn answer(
     exchange: &mut Exchange<'_>,
     mount: &Mount,
 ) -> After {
-    let reply = match collect(link, body, exchange, mount).await {
-        Ok(body) => mount.handler.handle(request(exchange, body)).await,
+    let result = ask(link, body, exchange, mount).await;
+    let reply = match result {
+        Ok(reply) => reply,
         Err(error) if error.status() == 499 => {
             return respond::fail(link, message, body, None, exchange, error).await;
         }
-        Err(error) => Reply::error(error.status(), error.reason),
+        Err(error) => Reply { headers: error.reply().headers, ..Reply::error(error.status(), error.reason) },
     };
     respond::reply(link, message, body, None, exchange, &reply).await
+}
+
+async fn ask(
+    link: &mut Link<'_>,
+    body: &mut RequestBody<'_>,
+    exchange: &Exchange<'_>,
+    mount: &Mount,
+) -> Result<Reply, ProxyError> {
+    let mut room = HeldBytes::of_request();
+    let length = match body.length() {
+        BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
+        _ => mount.max_body_bytes,
+    };
+    ahead::take(&mut room, length.min(mount.max_body_bytes))?;
+    let collected = collect(link, body, exchange, mount).await?;
+    ahead::take(&mut room, collected.len())?;
+    let answer = mount.handler.handle(request(exchange, collected));
+    let late = "the API of this process did not answer in time";
+    wait::within(link.timer.within(PLUGIN_WAIT_MAX), answer, link.stream).await?.ok_or(ProxyError::new(
+        Side::Upstream,
+        ErrorKind::Timeout,
+        late,
+    ))
 }
 
 async fn collect(
@@ -34,7 +60,7 @@ async fn collect(
     mount: &Mount,
 ) -> Result<Vec<u8>, ProxyError> {
     let limits = &link.config.client;
-    if matches!(body.length(), wire::BodyLength::Exact(length) if length > mount.max_body_bytes as u64) {
+    if matches!(body.length(), BodyLength::Exact(length) if length > mount.max_body_bytes as u64) {
         return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
     }
     if exchange.request.view.head.facts.expects_continue && !body.has_begun() {

@@ -1,26 +1,17 @@
 //! Running the plugins' hooks up to the point where an origin is asked.
 
-use super::ahead;
 use super::body::RequestBody;
 use super::origin::{self, Origin};
+use super::{ahead, wait};
 use crate::connection::Link;
-use crate::error::{ErrorKind, ProxyError, Side};
-use crate::timer::TimeLimit;
+use crate::services::PLUGIN_WAIT_MAX;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Resume, Step, WholeBody};
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody};
 use snapshot::Snapshot;
 use std::cmp::Ordering;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
 use stdx::Moment;
-
-/// The longest that a hook may wait. No plugin's own timeouts and delays are meant to come near it: it is there for those
-/// that have none.
-const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// The hooks that stand before an origin, phase by phase: of each phase those of the global rules, then the route's.
 /// Once the rewrite phase is over the request's consumer is known, if it has one, and its plugins are merged into the
@@ -227,16 +218,17 @@ impl<'c> Walk<'c> {
             match stop.flow {
                 Flow::Next => stop = self.run(exchange)?,
                 Flow::Wait(future) => {
-                    let resume = match outcome(future, link).await {
-                        Ok(Some(resume)) => resume,
-                        Ok(None) => {
-                            let plugin = stop.def.as_ref().map_or("", |def| &*def.name);
-                            tracing::error!(plugin, "a plugin's wait timed out after {WAIT_MAX:?}");
-                            stop.flow = Flow::status(504);
-                            continue;
-                        }
-                        Err(error) => return Some(Origin::Nobody(error)),
-                    };
+                    let resume =
+                        match wait::within(link.timer.within(PLUGIN_WAIT_MAX), future, link.stream).await {
+                            Ok(Some(resume)) => resume,
+                            Ok(None) => {
+                                let plugin = stop.def.as_ref().map_or("", |def| &*def.name);
+                                tracing::error!(plugin, "a plugin's wait timed out after {PLUGIN_WAIT_MAX:?}");
+                                stop.flow = Flow::status(504);
+                                continue;
+                            }
+                            Err(error) => return Some(Origin::Nobody(error)),
+                        };
                     exchange.upstream.started = Moment::now();
                     stop.flow = match (&stop.def, stop.meta.as_ref().is_some_and(|meta| meta.observe)) {
                         (Some(def), true) => self.observe(def, exchange, resume),
@@ -255,7 +247,7 @@ impl<'c> Walk<'c> {
                             self.cursor.index -= 1;
                             stop.flow = Flow::Next;
                         }
-                        Err(error) => stop.flow = Flow::status(error.status()),
+                        Err(error) => stop.flow = Flow::reply(ahead::refusal(error, exchange)),
                     }
                 }
                 Flow::Reply(mut reply) => {
@@ -269,43 +261,6 @@ impl<'c> Walk<'c> {
             }
         }
     }
-}
-
-/// What a hook waits for; `None` where it takes too long. The wait ends with the client: what it holds elsewhere (a turn
-/// in a queue, a connection of a quota) is for those who are still there.
-async fn outcome(
-    future: Pin<Box<dyn Future<Output = Resume>>>,
-    link: &mut Link<'_>,
-) -> Result<Option<Resume>, ProxyError> {
-    let (_, client) = link.stream.split();
-    waited(future, link.timer.within(WAIT_MAX), |cx| client.poll_left(cx)).await
-}
-
-/// Waits for `future` within `limit`, and as long as `left` doesn't say that the client is gone; `None` at the limit.
-async fn waited<T>(
-    mut future: Pin<Box<dyn Future<Output = T>>>,
-    mut limit: TimeLimit<'_>,
-    mut left: impl FnMut(&mut Context<'_>) -> Poll<bool>,
-) -> Result<Option<T>, ProxyError> {
-    let mut watches = true;
-    poll_fn(|cx| {
-        if let Poll::Ready(outcome) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(Some(outcome)));
-        }
-        if limit.is_over() {
-            return Poll::Ready(Ok(None));
-        }
-        if watches && let Poll::Ready(left) = left(cx) {
-            // Bytes that wait are the request's body or the next one: then there is nothing to watch for.
-            watches = false;
-            if left {
-                let gone = "client closed while a plugin waited";
-                return Poll::Ready(Err(ProxyError::new(Side::Client, ErrorKind::Connection, gone)));
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// The chain that is in force for the exchange: the merged one once there is one. Held by itself, so that hooks may
@@ -332,55 +287,6 @@ pub(super) fn note_verdict(worker: &Worker, def: &PluginDef, status: u16, exchan
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Now;
-    use crate::timer::Timers;
-    use std::cell::Cell;
-    use std::future::{pending, ready};
-    use std::pin::pin;
-    use std::task::Waker;
-
-    #[test]
-    fn a_wait_without_a_timeout_of_its_own_ends_after_300_seconds() {
-        let now = Now::default();
-        let timers = Timers::new(now.clone());
-        let registered = timers.register();
-        let mut waiting =
-            pin!(waited(Box::pin(pending::<()>()), registered.timer.within(WAIT_MAX), |_| Poll::Pending));
-        let mut at = |ms| {
-            now.set(ms);
-            waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-        };
-        // One tick more, because the clock may be a tick behind.
-        assert!(at(0).is_pending() && at(299_999).is_pending() && at(300_099).is_pending());
-        assert!(matches!(at(300_100), Poll::Ready(Ok(None))));
-    }
-
-    fn once<F: Future>(future: F) -> Poll<F::Output> {
-        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[test]
-    fn a_wait_ends_with_its_client_and_not_with_bytes_that_the_client_has_sent() {
-        let timers = Timers::new(Now::default());
-        let registered = timers.register();
-        let limit = registered.timer.within(WAIT_MAX);
-        let gone = once(waited(Box::pin(pending::<()>()), limit, |_| Poll::Ready(true)));
-        assert!(
-            matches!(gone, Poll::Ready(Err(error)) if error.side == Side::Client && error.status() == 499)
-        );
-        let looks = Cell::new(0);
-        let mut waiting = pin!(waited(Box::pin(pending::<()>()), limit, |_| {
-            looks.set(looks.get() + 1);
-            Poll::Ready(false)
-        }));
-        for _ in 0..3 {
-            assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        }
-        assert_eq!(looks.get(), 1, "then there is nothing to watch for");
-        // What a plugin has at last counts, even if the client has gone.
-        let done = once(waited(Box::pin(ready(7)), limit, |_| Poll::Ready(true)));
-        assert!(matches!(done, Poll::Ready(Ok(Some(7)))));
-    }
 
     /// A hook that waits may change what the stages before it hold: a consumer that is attached late, say.
     #[test]

@@ -5,7 +5,7 @@ use super::body::RequestBody;
 use crate::connection::Link;
 use crate::error::ProxyError;
 use model::var::BodyNeed;
-use plugin::{BodyVars, Exchange, Reply};
+use plugin::{BodyVars, Exchange, HeldBytes, Reply};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ async fn look_ahead(
     if need.is_none() || mounted(link, exchange) || body.too_large() {
         return Ok(());
     }
-    read(link, need, body, exchange).await.map_err(|error| Reply::status(error.status()))
+    let result = read(link, need, body, exchange).await;
+    result.map_err(|error| ahead::refusal(error, exchange))
 }
 
 async fn read(
@@ -85,7 +86,7 @@ async fn read(
         (false, false) => 0,
     };
     if most == 0 || body.is_done() {
-        ahead::note(link, exchange, None, 0);
+        ahead::note(link, exchange, None, 0, HeldBytes::of_request());
         return Ok(());
     }
     ahead::read(link, body, exchange, most).await

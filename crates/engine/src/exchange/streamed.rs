@@ -8,6 +8,8 @@ use super::rewritten;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
+use crate::services::PLUGIN_WAIT_MAX;
+use crate::timer::TimeLimit;
 use crate::transport::WriteSide;
 use bytes::Bytes;
 use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse, write_field};
@@ -111,7 +113,7 @@ impl Sender<'_> {
             if last {
                 return Ok(());
             }
-            let piece = next_piece(source, &client).await?;
+            let piece = next_piece(source, &client, timer.within(PLUGIN_WAIT_MAX)).await?;
             last = self.take(piece, &mut made, &mut trailers)?;
         }
     }
@@ -150,6 +152,7 @@ impl Sender<'_> {
 async fn next_piece(
     source: &mut dyn BodySource,
     client: &WriteSide<'_>,
+    mut limit: TimeLimit<'_>,
 ) -> Result<Option<Bytes>, ProxyError> {
     let mut watches = true;
     poll_fn(|cx| {
@@ -160,6 +163,10 @@ async fn next_piece(
                 return Poll::Ready(Err(ProxyError::io(Side::Upstream, &error)));
             }
             Poll::Pending => {}
+        }
+        if limit.is_over() {
+            let late = "a plugin's answer made no progress for too long";
+            return Poll::Ready(Err(ProxyError::new(Side::Upstream, ErrorKind::Timeout, late)));
         }
         if watches && let Poll::Ready(left) = client.poll_left(cx) {
             // Bytes that wait are the client's next request: then there is nothing to watch for.

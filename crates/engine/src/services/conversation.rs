@@ -3,7 +3,7 @@
 //! Polled by hand, because both directions share the connection and the reader of the response drives both: a request
 //! body that is streamed goes on being sent while the response's body is read.
 
-use super::Operation;
+use super::{Operation, PLUGIN_WAIT_MAX};
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::upstream::{AddrPool, Connection};
 use crate::worker::Worker;
@@ -58,6 +58,8 @@ struct Patience {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
+    /// For the next piece of a body that is streamed to the server.
+    Source,
     Send,
     Read,
 }
@@ -207,6 +209,7 @@ impl Conversation {
             let Some(upload) = &mut self.upload else { break };
             match upload.poll_next(cx) {
                 Poll::Ready(Some(Ok(piece))) => {
+                    self.patience.progress();
                     chunk_head(&mut self.out, piece.len());
                     self.out.extend_from_slice(&piece);
                     self.out.extend_from_slice(b"\r\n");
@@ -219,7 +222,7 @@ impl Conversation {
                 // The source's own time. What was sent so far must not wait for its next piece.
                 Poll::Pending => {
                     let _ = Pin::new(&mut connection.stream).poll_flush(cx)?;
-                    return Poll::Pending;
+                    return self.patience.poll_late(cx, Wait::Source, PLUGIN_WAIT_MAX).map(Err);
                 }
             }
         }

@@ -20,6 +20,11 @@ use std::time::Duration;
 /// bytes are at hand, and else about 2 KiB: 8 MiB in all.
 const OPERATIONS_MAX: usize = 4096;
 
+/// The longest that an exchange waits for a plugin: for a hook's future, for the next piece of a body that a plugin makes,
+/// and for an API of this process. No plugin's own timeouts and delays are meant to come near it: it is there for those
+/// that have none.
+pub(crate) const PLUGIN_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 300 });
+
 /// The services of one worker.
 pub(crate) struct WorkerServices {
     worker: Weak<Worker>,
@@ -119,6 +124,7 @@ fn call_error(error: ProxyError) -> CallError {
         ErrorKind::Connection | ErrorKind::Refused | ErrorKind::Reset => CallErrorKind::Connection,
         ErrorKind::Protocol => CallErrorKind::Protocol,
         ErrorKind::TooLarge => CallErrorKind::TooLarge,
+        ErrorKind::NoRoom => CallErrorKind::Unavailable,
         ErrorKind::NoNode | ErrorKind::Declined | ErrorKind::Name => CallErrorKind::NoNode,
     };
     CallError { kind, reason: error.reason }

@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole, on sockets of its own.
 
 mod attempts;
+mod bounds;
 mod detached;
 pub(crate) mod fixture;
 mod plugins;

@@ -245,7 +245,8 @@ impl fmt::Debug for CallBody {
     }
 }
 
-/// A body that is read piece by piece.
+/// A body that is read piece by piece. One that has no next piece for five minutes is broken off: a stream of events that
+/// may be silent for longer sends comments.
 pub trait BodySource {
     /// Returns the next piece, which is not empty; `None` at the end. After an error or the end it is not polled
     /// again.
