@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
@@ -82,6 +83,7 @@ impl ErrorLog {
         let lines = Arc::clone(&writer);
         let lines = tracing_subscriber::fmt::layer()
             .event_format(Lines { zone: TimeZone::system(), kinds })
+            .fmt_fields(SpanFields)
             .with_writer(move || Line(Arc::clone(&lines)));
         Ok((Self { path, writer, level }, tracing_subscriber::registry().with(filter).with(lines)))
     }
@@ -159,7 +161,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let Some(admitted) = self.kinds.admit(event.metadata(), Instant::now()) else { return Ok(()) };
         let time = LocalTime::at(Timestamp::now().as_second(), &self.zone).error_log;
         let level = level_name(event.metadata());
@@ -172,7 +179,24 @@ where
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("0");
         let pid = std::process::id();
-        writeln!(out, "{time} [{level}] {pid}#{thread}: {}{}", fields.message, fields.rest)
+        write!(out, "{time} [{level}] {pid}#{thread}: {}{}", fields.message, fields.rest)?;
+        for span in context.event_scope().into_iter().flatten() {
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
+                write!(out, "{}", fields.fields)?;
+            }
+        }
+        writeln!(out)
+    }
+}
+
+/// The form of a span's fields: as an event's own, behind these.
+struct SpanFields;
+
+impl<'w> FormatFields<'w> for SpanFields {
+    fn format_fields<R: RecordFields>(&self, mut out: Writer<'w>, span: R) -> fmt::Result {
+        let mut fields = Fields::default();
+        span.record(&mut fields);
+        write!(out, "{}", fields.rest)
     }
 }
 
@@ -248,6 +272,18 @@ mod tests {
         let (_, message) = rest.split_once(": ").expect("a message");
         assert_eq!(message, r"odd\nrequest, path: /a\r\nb, count: 3");
         assert!(lines[1].ends_with(": can't read, error: broken"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn a_line_says_what_its_span_is_about() {
+        let lines = logged(Level::Warn, |_| {
+            let span =
+                tracing::error_span!("exchange", client = "::1\n", route = None::<&str>, upstream = "a:80");
+            span.in_scope(|| tracing::warn!(tries = 2, "timed out"));
+            tracing::warn!("nothing");
+        });
+        assert!(lines[0].ends_with(r": timed out, tries: 2, client: ::1\n, upstream: a:80"), "{}", lines[0]);
+        assert!(lines[1].ends_with(": nothing"), "{}", lines[1]);
     }
 
     #[test]

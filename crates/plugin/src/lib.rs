@@ -31,6 +31,7 @@ mod lifecycle;
 mod limits;
 mod log_source;
 mod loopback;
+mod log_span;
 mod meta;
 mod nested;
 mod observed;

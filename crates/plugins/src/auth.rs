@@ -1,6 +1,6 @@
 //! What auth plugins have in common: the answer to who is not let in, and the anonymous consumer.
 
-use plugin::{Exchange, Flow, Identity, Reply};
+use plugin::{Exchange, Flow, Identity, Reply, log_for};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ impl Door {
         let why = match &self.anonymous_consumer {
             Some(name) if exchange.attach_anonymous(name) => return Flow::Next,
             Some(name) => {
-                tracing::error!("the anonymous consumer {name} does not exist");
+                log_for!(error, exchange, "the anonymous consumer {name} does not exist");
                 "Invalid user authorization"
             }
             None => why,

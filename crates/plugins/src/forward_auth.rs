@@ -29,7 +29,7 @@ use model::ConfigError;
 use model::var::{Template, VarSource};
 use plugin::{
     Call, CallBody, CallError, CallTimeouts, CompileContext, Endpoint, Exchange, Fields, Flow, OnAccess,
-    Plugin, PluginDef, Reply, WholeBody,
+    Plugin, PluginDef, Reply, WholeBody, log_for,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -207,8 +207,7 @@ impl Verdict {
             Ok(answer) => answer,
             Err(_) if self.allow_degradation => return Flow::Next,
             Err(error) => {
-                let route = exchange.route.map_or("", |route| &route.id);
-                tracing::warn!(route, %error, "forward-auth: failed to ask the authorization service");
+                log_for!(warn, exchange, %error, "forward-auth: failed to ask the authorization service");
                 return Flow::status(self.status_on_error);
             }
         };

@@ -23,7 +23,7 @@ use crate::status::status;
 use crate::text::{Substitution, encode_path};
 use model::ConfigError;
 use model::var::Template;
-use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply};
+use plugin::{CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef, Reply, log_for};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ impl OnRewrite for Redirect {
                 Ok(Some((_, uri))) => uri,
                 Ok(None) => return Flow::Next,
                 Err(error) => {
-                    tracing::error!("redirect failed to substitute the uri: {error}");
+                    log_for!(error, exchange, "redirect failed to substitute the uri: {error}");
                     return Flow::status(500);
                 }
             },

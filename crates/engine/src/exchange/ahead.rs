@@ -6,7 +6,7 @@ use super::relay::CONTINUE;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
-use plugin::{BodyVars, Exchange, HeldBytes, REQUEST_BYTES_MAX, Reply};
+use plugin::{BodyVars, Exchange, HeldBytes, REQUEST_BYTES_MAX, Reply, log_for};
 use wire::BodyLength;
 
 /// How much of a body of unknown length is read at first; four times as much each time after that.
@@ -62,10 +62,9 @@ pub(super) fn take(room: &mut HeldBytes, length: usize) -> Result<(), ProxyError
 /// The answer to a request whose body can't be read.
 pub(super) fn refusal(error: ProxyError, exchange: &Exchange<'_>) -> Reply {
     if error.kind == ErrorKind::NoRoom {
-        let (client, route) = (&exchange.client.addr, exchange.route.map_or("", |route| route.id.as_str()));
-        tracing::warn!(
-            %client,
-            route,
+        log_for!(
+            warn,
+            exchange,
             "request refused with 503: this worker holds {} MiB of request bodies for plugins and conditions",
             REQUEST_BYTES_MAX >> 20
         );

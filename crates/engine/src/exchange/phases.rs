@@ -6,7 +6,7 @@ use super::{ahead, wait};
 use crate::connection::Link;
 use crate::services::PLUGIN_WAIT_MAX;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody};
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody, log_for};
 use snapshot::Snapshot;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -127,7 +127,7 @@ impl<'c> Walk<'c> {
         let serial = exchange.route.map_or(0, |route| route.serial);
         let Ok(merged) = self.worker.merged.chain(self.snapshot, serial, route, consumer) else {
             let (name, group) = (&consumer.name, &consumer.group_id);
-            tracing::error!(consumer = name, "consumer group {group} does not exist");
+            log_for!(error, exchange, consumer = name, "consumer group {group} does not exist");
             return Some(Stop { flow: Flow::status(503), def: None, meta: None });
         };
         exchange.merged = merged;
@@ -223,7 +223,12 @@ impl<'c> Walk<'c> {
                             Ok(Some(resume)) => resume,
                             Ok(None) => {
                                 let plugin = stop.def.as_ref().map_or("", |def| &*def.name);
-                                tracing::error!(plugin, "a plugin's wait timed out after {PLUGIN_WAIT_MAX:?}");
+                                log_for!(
+                                    error,
+                                    exchange,
+                                    plugin,
+                                    "a plugin's wait timed out after {PLUGIN_WAIT_MAX:?}"
+                                );
                                 stop.flow = Flow::status(504);
                                 continue;
                             }
@@ -280,8 +285,7 @@ pub(super) fn observes<H: ?Sized>(step: &Step<H>) -> bool {
 pub(super) fn note_verdict(worker: &Worker, def: &PluginDef, status: u16, exchange: &Exchange<'_>) {
     let route = exchange.route.map_or("", |route| route.id.as_str());
     worker.context.metrics.record_observed(&worker.token, status, &def.name, route);
-    let client = &exchange.client.addr;
-    tracing::warn!(%client, route, status, "plugin {} would have answered; it is only observed", def.name);
+    log_for!(warn, exchange, status, "plugin {} would have answered; it is only observed", def.name);
 }
 
 #[cfg(test)]

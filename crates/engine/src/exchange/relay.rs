@@ -15,7 +15,7 @@ use crate::upstream::{
 };
 use crate::worker::Worker;
 use model::resource::Scheme;
-use plugin::{AttemptFlow, Exchange};
+use plugin::{AttemptFlow, Exchange, log_for};
 use snapshot::{Route, Timeouts, Upstream};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -81,12 +81,12 @@ pub(super) async fn run(
             Err(error)
                 if error.retry
                     && upstream.may_retry(tries, exchange.timing.started.elapsed())
-                    && worth(&state, worker, sent) =>
+                    && worth(&state, worker, sent, exchange) =>
             {
                 last = Some(error);
                 tries += 1;
                 spent = exchange.upstream.started.elapsed();
-                tracing::warn!(upstream = exchange.upstream.addr(), "{}; trying another node", error.reason);
+                log_for!(warn, exchange, "{}; trying another node", error.reason);
                 // A lone node is asked again, as APISIX does.
                 if state.nodes.len() > 1 {
                     tried.push(node);
@@ -110,8 +110,7 @@ async fn fail(
     let kept = keeper.filter(|_| error.side == Side::Upstream).and_then(|mut keeper| keeper.failed(exchange));
     match kept {
         Some(kept) => {
-            let upstream = exchange.upstream.addr();
-            tracing::warn!(upstream, "{}; a kept response is sent instead", error.reason);
+            log_for!(warn, exchange, "{}; a kept response is sent instead", error.reason);
             replay::answer(link, message, body, exchange, route, &kept).await
         }
         None => respond::fail(link, message, body, Some(route), exchange, error).await,
@@ -120,10 +119,10 @@ async fn fail(
 
 /// Whether another try does no harm to an upstream that is sick. A request that no node was sent is still to be sent for
 /// the first time; any other is one more than its clients asked for, and those are limited.
-fn worth(state: &State, worker: &Worker, sent: bool) -> bool {
+fn worth(state: &State, worker: &Worker, sent: bool, exchange: &Exchange<'_>) -> bool {
     let worth = !sent || state.may_send_again(worker.clock.now_ms());
     if !worth {
-        tracing::warn!("no more than a fifth of an upstream's requests is sent again: this one is not");
+        log_for!(warn, exchange, "retry budget exhausted (a fifth of the upstream's requests), not retrying");
     }
     worth
 }

@@ -40,7 +40,7 @@ use answer::Style;
 use model::ConfigError;
 use plugin::{
     CompileContext, Exchange, Flow, Held, MethodName, OnAccess, OnResponse, Plugin, PluginDef, Reply, Target,
-    UpstreamResponse, WholeBody,
+    UpstreamResponse, WholeBody, log_for,
 };
 use prost_reflect::{MessageDescriptor, MethodDescriptor};
 use serde::Deserialize;
@@ -117,7 +117,8 @@ fn timeout(milliseconds: f64) -> Option<String> {
 impl OnAccess for GrpcTranscode {
     fn access(&self, exchange: &mut Exchange<'_>) -> Flow {
         let Some(method) = &self.method else {
-            tracing::error!("the definitions have no method {}", String::from_utf8_lossy(&self.target));
+            let target = String::from_utf8_lossy(&self.target);
+            log_for!(error, exchange, "the definitions have no method {target}");
             return Flow::status(503);
         };
         let body = match exchange.request.whole_body(BODY_BYTES_MAX) {

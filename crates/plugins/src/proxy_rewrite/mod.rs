@@ -31,6 +31,7 @@ use model::ConfigError;
 use model::var::{Template, Var, VarSource};
 use plugin::{
     Authority, CompileContext, Exchange, Flow, MethodName, OnRewrite, Plugin, PluginDef, Reply, Target,
+    log_for,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -179,12 +180,12 @@ impl OnRewrite for ProxyRewrite {
         let target = match self.target(exchange, &mut captures) {
             Ok(target) => target,
             Err(error) => {
-                tracing::error!("proxy-rewrite failed to match the uri: {error}");
+                log_for!(error, exchange, "proxy-rewrite failed to match the uri: {error}");
                 return Flow::reply(Reply::error(500, "failed to match the uri"));
             }
         };
         let Ok(host) = self.host(exchange) else {
-            tracing::info!(client = %exchange.client.addr, "proxy-rewrite: the client's values make an invalid Host");
+            log_for!(info, exchange, "proxy-rewrite: the client's values make an invalid Host");
             return Flow::status(400);
         };
         let mut headers = std::mem::take(&mut exchange.request.edit().headers);

@@ -89,6 +89,10 @@ fn a_silent_service_meets_its_timeout_and_the_configured_choice() {
             (status == 200 || text.contains("failed to ask the authorization service")).then_some(text)
         });
         assert!(!told.contains("panicked"), "{told}");
+        if status != 200 {
+            let line = told.lines().find(|line| line.contains("failed to ask")).expect("it was logged");
+            assert!(line.contains("client: 127.0.0.1:") && line.contains("route: all"), "{line}");
+        }
     }
 }
 
