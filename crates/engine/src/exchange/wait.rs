@@ -49,20 +49,22 @@ async fn waited<T>(
 mod tests {
     use super::*;
     use crate::clock::Now;
-    use crate::services::PLUGIN_WAIT_MAX;
     use crate::timer::Timers;
     use std::cell::Cell;
     use std::future::{pending, ready};
     use std::pin::pin;
     use std::task::Waker;
+    use std::time::Duration;
+
+    const LIMIT: Duration = Duration::from_secs(300);
 
     #[test]
-    fn a_wait_without_a_timeout_of_its_own_ends_after_300_seconds() {
+    fn a_wait_ends_at_its_limit() {
         let now = Now::default();
         let timers = Timers::new(now.clone());
         let registered = timers.register();
         let mut waiting =
-            pin!(waited(registered.timer.within(PLUGIN_WAIT_MAX), Box::pin(pending::<()>()), |_| Poll::Pending));
+            pin!(waited(registered.timer.within(LIMIT), Box::pin(pending::<()>()), |_| Poll::Pending));
         let mut at = |ms| {
             now.set(ms);
             waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
@@ -80,7 +82,7 @@ mod tests {
     fn a_wait_ends_with_its_client_and_not_with_bytes_that_the_client_has_sent() {
         let timers = Timers::new(Now::default());
         let registered = timers.register();
-        let limit = registered.timer.within(PLUGIN_WAIT_MAX);
+        let limit = registered.timer.within(LIMIT);
         let gone = once(waited(limit, Box::pin(pending::<()>()), |_| Poll::Ready(true)));
         assert!(
             matches!(gone, Poll::Ready(Err(error)) if error.side == Side::Client && error.status() == 499)
