@@ -38,6 +38,14 @@ impl<'a> Manifest<'a> {
         })
     }
 
+    /// The dependencies of tests, each with its line.
+    pub(super) fn dev_dependencies(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        self.entries().filter_map(|entry| {
+            let name = entry.key.split('.').next().unwrap_or_default();
+            (entry.section == "dev-dependencies").then_some((entry.line, name))
+        })
+    }
+
     fn entries(&self) -> impl Iterator<Item = Entry<'a>> {
         let mut section = "";
         let mut first = true;

@@ -19,6 +19,7 @@ mod size;
 mod text;
 mod tree;
 mod unsafe_code;
+mod unused;
 mod words;
 
 use std::path::Path;
@@ -64,6 +65,7 @@ const RULES: &[(&str, Check)] = &[
     ("size", size::check),
     ("text", text::check),
     ("unsafe-code", unsafe_code::check),
+    ("unused", unused::check),
     ("words", words::check),
 ];
 
