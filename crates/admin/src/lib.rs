@@ -57,7 +57,7 @@ pub use current::CurrentAdmin;
 pub use request::AdminRequest;
 pub use respond::AdminResponse;
 pub use server::server;
-pub use serving::{CONNECTIONS_MAX, Server};
+pub use serving::{CONNECTIONS_MAX, ListenerTls, Server};
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role, is_well_known};
 pub use standalone::Standalone;
 pub use whole::{Fault, Resource, check_whole};

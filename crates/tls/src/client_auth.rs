@@ -10,8 +10,11 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
+};
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use webpki::KeyUsage;
 
@@ -142,6 +145,7 @@ fn words(error: &webpki::Error, own: &CertificateDer<'_>) -> &'static str {
             "self-signed certificate"
         }
         E::UnknownIssuer => "unable to get local issuer certificate",
+        E::UnsupportedCertVersion => VERSION_1,
         _ => "certificate rejected",
     }
 }
@@ -203,8 +207,31 @@ fn refusal(error: &webpki::Error) -> Error {
         E::CertExpired { .. } => CertificateError::Expired,
         E::CertNotValidYet { .. } => CertificateError::NotValidYet,
         E::UnknownIssuer => CertificateError::UnknownIssuer,
+        E::InvalidSignatureForPublicKey => CertificateError::BadSignature,
         E::BadDer | E::BadDerTime => CertificateError::BadEncoding,
+        E::UnsupportedCertVersion => CertificateError::Other(OtherError(Arc::new(Unsupported))),
         _ => CertificateError::ApplicationVerificationFailure,
     }
     .into()
 }
+
+/// A certificate of X.509 version 1: what `openssl x509 -req` makes without extensions.
+struct Unsupported;
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VERSION_1)
+    }
+}
+
+/// The same words: rustls prints errors of this kind by it.
+impl fmt::Debug for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VERSION_1)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// What to say of a certificate of X.509 version 1.
+const VERSION_1: &str = "X.509 v1 certificates are not supported: issue it as v3, with extensions";

@@ -9,6 +9,7 @@ mod ciphers;
 mod client_auth;
 mod der;
 mod identity;
+mod listener;
 mod names;
 mod peer;
 mod protocols;
@@ -25,9 +26,10 @@ pub mod fuzzing;
 #[cfg(test)]
 mod handshake_tests;
 
-pub use calls::{for_calls, for_streams, trust_for_calls};
+pub use calls::{CallIdentity, for_calls, for_calls_with, for_streams, trust_for_calls};
 pub use client_auth::Verdict;
 pub use identity::{Identity, IdentityError, check_chain};
+pub use listener::{ListenerError, ListenerPem, for_listener, handshake_failure};
 pub use peer::Peer;
 pub use protocols::{Protocols, Refusal};
 pub use rustls;

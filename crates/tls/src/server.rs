@@ -4,7 +4,10 @@ use crate::site::normal;
 use crate::{Protocols, Refusal, Site, Sites, ciphers, provider};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::server::{ClientHello, NoServerSessionStorage, ServerSessionMemoryCache, StoresServerSessions};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -103,17 +106,27 @@ impl Server {
     }
 
     fn config(&self, site: &Site) -> Result<Arc<ServerConfig>, rustls::Error> {
-        let mut protocols = site.protocols().unwrap_or(self.protocols);
+        self.handshakes(site.protocols(), site.verifier(), site.resolver())
+    }
+
+    /// Returns the configuration of handshakes that show what `resolver` chooses, and ask clients for what `verifier`
+    /// accepts. `protocols` goes before the versions of these settings.
+    pub(crate) fn handshakes(
+        &self,
+        protocols: Option<Protocols>,
+        verifier: Option<Arc<dyn ClientCertVerifier>>,
+        resolver: Arc<dyn ResolvesServerCert>,
+    ) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let mut protocols = protocols.unwrap_or(self.protocols);
         protocols.tls12 &= self.provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&protocols.versions())?;
-        let verifier = site.verifier();
         let resumes = verifier.is_none();
         let builder = match verifier {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_cert_resolver(site.resolver());
+        let mut config = builder.with_cert_resolver(resolver);
         config.alpn_protocols.clone_from(&self.alpn);
         if !resumes {
             // A resumed session would vouch for a client whose certificate is no longer accepted.

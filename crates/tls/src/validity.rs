@@ -28,7 +28,7 @@ impl Validity {
         all
     }
 
-    fn read(certificate: &[u8]) -> Option<Self> {
+    pub(crate) fn read(certificate: &[u8]) -> Option<Self> {
         let (_, body, _) = element(certificate)?;
         let (_, mut rest, _) = element(body)?;
         let (tag, _, after) = element(rest)?;

@@ -5,9 +5,11 @@
 
 mod deadlines;
 mod places;
+mod tls;
 
 use crate::origin::{self, Page, Sender};
 use crate::server::to_http;
+use ::tls::rustls::ServerConfig;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
@@ -26,6 +28,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -42,6 +45,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often a server's log says that it is full or can't accept.
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 
+pub use self::tls::ListenerTls;
+
 /// A server of the control plane.
 #[derive(Debug)]
 pub struct Server {
@@ -49,6 +54,7 @@ pub struct Server {
     app: Router,
     connections_max: usize,
     senders: Senders,
+    tls: Arc<ListenerTls>,
 }
 
 /// Whose requests reach the application.
@@ -72,7 +78,14 @@ impl Server {
             app,
             connections_max: connections_max.clamp(1, CONNECTIONS_MAX),
             senders: Senders::Local,
+            tls: Arc::default(),
         }
+    }
+
+    /// The same server, speaking TLS as `tls` says at the time of each connection.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<ListenerTls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// The same server, refusing the requests of other origins' pages on every address: for an application that changes
@@ -107,9 +120,11 @@ impl Server {
             match accepted {
                 Ok((stream, peer, place)) => {
                     let (service, closed) = (Arc::clone(&service), closed.clone());
+                    let (tls, name) = (self.tls.current(), self.name);
                     tokio::spawn(async move {
+                        let tls = tls.map(|tls| (tls, name));
                         tokio::select! {
-                            () = connection(service, stream, peer, closed, place.busy()) => {}
+                            () = connection(service, tls, stream, peer, closed, place.busy()) => {}
                             () = place.evicted() => tracing::debug!(%peer, "evicted for a newer connection"),
                         }
                     });
@@ -143,16 +158,52 @@ async fn accept(
     Ok((stream, peer, places.take().await))
 }
 
+/// Serves one connection; with TLS where there is a configuration, with the server's name beside it.
 async fn connection(
     service: Arc<Checked>,
+    tls: Option<(Arc<ServerConfig>, &'static str)>,
     stream: TcpStream,
     peer: SocketAddr,
-    mut closed: watch::Receiver<()>,
+    closed: watch::Receiver<()>,
     busy: Busy,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection of the control plane without TCP_NODELAY");
     }
+    match tls {
+        None => exchanges(service, stream, peer, closed, busy).await,
+        // Boxed: not part of the state of connections in the clear.
+        Some((config, name)) => Box::pin(encrypted(service, config, name, stream, peer, closed, busy)).await,
+    }
+}
+
+/// Serves one connection over TLS.
+async fn encrypted(
+    service: Arc<Checked>,
+    config: Arc<ServerConfig>,
+    name: &'static str,
+    stream: TcpStream,
+    peer: SocketAddr,
+    mut closed: watch::Receiver<()>,
+    busy: Busy,
+) {
+    let stream = tokio::select! {
+        stream = tls::accept(config, stream, peer, name) => stream,
+        _ = closed.changed() => return,
+    };
+    if let Some(stream) = stream {
+        exchanges(service, stream, peer, closed, busy).await;
+    }
+}
+
+/// Answers the requests that come on `stream`.
+async fn exchanges<S: AsyncRead + AsyncWrite + Unpin>(
+    service: Arc<Checked>,
+    stream: S,
+    peer: SocketAddr,
+    mut closed: watch::Receiver<()>,
+    busy: Busy,
+) {
     let io = TokioIo::new(Deadlines::new(stream, busy.clone()));
     let answer = service_fn(move |request| {
         let (service, busy) = (Arc::clone(&service), busy.clone());
