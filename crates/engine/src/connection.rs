@@ -171,7 +171,7 @@ struct Terms {
 impl Terms {
     fn new(worker: &Worker, client: &Client) -> Self {
         let config = worker.config();
-        let trusted = config.trusts(client.ip());
+        let trusted = config.trusts(client.peer);
         let believed = config.real_ip.believes(client.ip());
         Self { config, trusted, believed }
     }

@@ -115,6 +115,13 @@ pub enum Var {
     Arg(String),
     /// `http_NAME`: a request header; held in lower case with dashes
     Http(String),
+    /// `original_x_forwarded_for`, `-proto`, `-host`, `-port` and `original_forwarded`: the request header as the client
+    /// sent it, trusted or not; held as that of `http_NAME`
+    Original(&'static str),
+    /// `var_x_forwarded_host`: the authority that the client asked for, with its port
+    ObservedHost,
+    /// `var_x_forwarded_port`: the port of that authority, or the listener's
+    ObservedPort,
     /// `sent_http_NAME`: a response header; held in lower case with dashes
     SentHttp(String),
     /// `cookie_NAME`
@@ -229,6 +236,13 @@ impl Var {
             "time_local" => Self::TimeLocal,
             "time_iso8601" => Self::TimeIso8601,
             "msec" => Self::Msec,
+            "original_x_forwarded_for" => Self::Original("x-forwarded-for"),
+            "original_x_forwarded_proto" => Self::Original("x-forwarded-proto"),
+            "original_x_forwarded_host" => Self::Original("x-forwarded-host"),
+            "original_x_forwarded_port" => Self::Original("x-forwarded-port"),
+            "original_forwarded" => Self::Original("forwarded"),
+            "var_x_forwarded_host" => Self::ObservedHost,
+            "var_x_forwarded_port" => Self::ObservedPort,
             "pid" => Self::Pid,
             "connection" => Self::Connection,
             "connection_requests" => Self::ConnectionRequests,

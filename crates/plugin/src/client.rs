@@ -11,6 +11,8 @@ pub struct Client {
     pub addr: SocketAddr,
     /// Its IP address as text: `$remote_addr`. Written once per connection.
     pub ip_text: String,
+    /// The address of the connection's peer, whoever it speaks for.
+    pub peer: IpAddr,
     /// The address the connection was accepted on.
     pub local: SocketAddr,
     /// What is known of it where the connection is encrypted.
@@ -25,13 +27,13 @@ impl Client {
     pub fn new(addr: SocketAddr, local: SocketAddr, serial: u64) -> Self {
         // An IPv4 peer of a dual-stack listener is shown as IPv4.
         let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-        Self { addr, ip_text: addr.ip().to_string(), local, tls: None, serial }
+        Self { addr, ip_text: addr.ip().to_string(), peer: addr.ip(), local, tls: None, serial }
     }
 
     /// The client at `addr` behind this connection's peer, which is a proxy.
     #[must_use]
     pub fn named(&self, addr: SocketAddr) -> Self {
-        Self { tls: self.tls.clone(), ..Self::new(addr, self.local, self.serial) }
+        Self { tls: self.tls.clone(), peer: self.peer, ..Self::new(addr, self.local, self.serial) }
     }
 
     /// The client's IP address.

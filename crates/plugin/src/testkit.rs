@@ -132,6 +132,13 @@ impl Bench {
 }
 
 impl Bench {
+    /// The same bench with a client that is not trusted in what it forwards; with `chain` not in `X-Forwarded-For` either.
+    #[must_use]
+    pub fn withdrawing(mut self, chain: bool) -> Self {
+        self.head.withdraw_forwarded(chain);
+        self
+    }
+
     /// A session of a stream route, from the same client.
     #[must_use]
     pub fn session(&self) -> Session<'_> {

@@ -153,7 +153,12 @@ impl Exchange<'_> {
                 let version = request.view.head.facts.version();
                 Some(Cow::Owned([request.method(), request.target(), version].join(&b' ')))
             }
-            Var::Http(name) => request.header(name.as_bytes()).map(Cow::Borrowed),
+            Var::Http(name) => {
+                request.header(name.as_bytes()).map(Cow::Borrowed).or_else(|| self.observed(name))
+            }
+            Var::Original(name) => request.view.sent(name.as_bytes()).map(Cow::Borrowed),
+            Var::ObservedHost => self.observed_host(),
+            Var::ObservedPort => Some(self.observed_port()),
             Var::Arg(name) => form::field(request.query(), name.as_bytes()),
             Var::ContentType => request.header(b"content-type").map(Cow::Borrowed),
             Var::ContentLength => request.header(b"content-length").map(Cow::Borrowed),
@@ -191,6 +196,34 @@ impl Exchange<'_> {
 }
 
 impl Exchange<'_> {
+    /// What upstreams are told in a field `X-Forwarded-*` that the request has not, or has no longer because its peer is
+    /// not trusted. As in APISIX, conditions see it as if it had been sent; what a plugin removed stays away.
+    #[cold]
+    fn observed(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let part = name.strip_prefix("x-forwarded-")?;
+        if self.request.edits.as_ref().is_some_and(|edits| edits.headers.get(name.as_bytes()).is_some()) {
+            return None;
+        }
+        match part {
+            "proto" => text(self.client.scheme()),
+            "host" => self.observed_host(),
+            "port" => Some(self.observed_port()),
+            _ => None,
+        }
+    }
+
+    fn observed_host(&self) -> Option<Cow<'_, [u8]>> {
+        present(self.request.view.head.authority.get(self.request.view.bytes))
+    }
+
+    fn observed_port(&self) -> Cow<'_, [u8]> {
+        let head = self.request.view.head;
+        match head.authority.get(self.request.view.bytes).get(head.host.len() + 1..) {
+            Some(port) if !port.is_empty() => Cow::Borrowed(port),
+            _ => number(u64::from(self.client.local.port())),
+        }
+    }
+
     /// Variables that are made from the body, as text.
     fn body_var(&self, var: &Var) -> Option<Cow<'_, [u8]>> {
         let body = self.request.body.as_ref()?;
@@ -321,6 +354,41 @@ mod tests {
         exchange.request.set_route_path(b"/a/x%2Fy".to_vec());
         assert_eq!(exchange.var(&Var::parse("uri_param_id")).as_deref(), Some(&b"x%2Fy"[..]));
         assert_eq!(exchange.var(&Var::Uri).as_deref(), Some(&b"/a/b"[..]));
+    }
+
+    #[test]
+    fn what_a_peer_without_trust_forwards_is_replaced_and_kept_aside() {
+        let forged = "GET /\nHost: A.com:81\nX-Forwarded-Proto: https\nX-Forwarded-Host: evil\nX-Forwarded-Port: 6\n\
+                      X-Forwarded-For: 6.6.6.6\nForwarded: for=6.6.6.6\nX-Other: 1";
+        let value = |exchange: &crate::Exchange<'_>, name: &str| {
+            exchange.var(&Var::parse(name)).map(|value| String::from_utf8_lossy(&value).into_owned())
+        };
+        for (chain, left) in [(false, Some("6.6.6.6")), (true, None)] {
+            let bench = Bench::new(forged).withdrawing(chain);
+            let mut exchange = bench.exchange();
+            for (name, expected) in [
+                ("http_x_forwarded_proto", Some("http")),
+                ("http_x_forwarded_host", Some("A.com:81")),
+                ("http_x_forwarded_port", Some("81")),
+                ("http_x_forwarded_for", left),
+                ("http_forwarded", None),
+                ("http_x_other", Some("1")),
+                ("var_x_forwarded_host", Some("A.com:81")),
+                ("var_x_forwarded_port", Some("81")),
+                ("original_x_forwarded_proto", Some("https")),
+                ("original_x_forwarded_host", Some("evil")),
+                ("original_x_forwarded_port", Some("6")),
+                ("original_x_forwarded_for", Some("6.6.6.6")),
+                ("original_forwarded", Some("for=6.6.6.6")),
+            ] {
+                assert_eq!(value(&exchange, name).as_deref(), expected, "{chain} {name}");
+            }
+            // What a plugin removes is gone, and what it sets counts.
+            exchange.request.edit().headers.remove("X-Forwarded-Host");
+            exchange.request.edit().headers.set("X-Forwarded-Proto", "wss");
+            assert_eq!(value(&exchange, "http_x_forwarded_host"), None);
+            assert_eq!(value(&exchange, "http_x_forwarded_proto").as_deref(), Some("wss"));
+        }
     }
 
     #[test]

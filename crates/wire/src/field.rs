@@ -102,6 +102,8 @@ pub enum Known {
     XForwardedFor,
     /// `X-Forwarded-Proto`, `-Host` and `-Port`: written anew for the upstream
     XForwardedOther,
+    /// `Forwarded` (RFC 7239)
+    Forwarded,
     /// `X-Real-IP`
     XRealIp,
     /// `Date`
@@ -130,6 +132,7 @@ impl Known {
             7 if is(name, b"upgrade") => Self::Upgrade,
             7 if is(name, b"referer") => Self::Referer,
             9 if is(name, b"x-real-ip") => Self::XRealIp,
+            9 if is(name, b"forwarded") => Self::Forwarded,
             10 if is(name, b"connection") => Self::Connection,
             10 if is(name, b"keep-alive") => Self::KeepAlive,
             10 if is(name, b"user-agent") => Self::UserAgent,
@@ -191,7 +194,8 @@ mod tests {
     use super::*;
 
     /// Every name that is classified, and as what.
-    const NAMES: [(&str, Known); 20] = [
+    const NAMES: [(&str, Known); 21] = [
+        ("forwarded", Known::Forwarded),
         ("te", Known::Te),
         ("host", Known::Host),
         ("date", Known::Date),

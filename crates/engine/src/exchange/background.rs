@@ -4,7 +4,7 @@
 use super::body::RequestBody;
 use super::origin::{self, Origin};
 use super::respond::Message;
-use super::{begin, forwarded_lines, relay};
+use super::{begin, forwarded_lines, relay, withdraw_untrusted};
 use crate::buffers::Scratch;
 use crate::connection::{Link, attach};
 use crate::transport::Stream;
@@ -85,9 +85,10 @@ impl Errand {
                 client: &client,
                 timer: &registration.timer,
                 forwarded: &forwarded,
-                trusted: config.trusts(client.ip()),
+                trusted: config.trusts(client.peer),
                 number: 1,
             };
+            withdraw_untrusted(&link, head);
             let view = RequestView { head, bytes };
             let mut request = Request::new(view, Cow::Owned(path), view.host());
             request.edits = edits;

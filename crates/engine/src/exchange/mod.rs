@@ -36,7 +36,7 @@ use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
-use wire::RequestView;
+use wire::{RequestHead, RequestView};
 
 /// What becomes of the connection after an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,15 @@ pub(crate) enum After {
     Closed,
 }
 
+/// Withdraws the fields in which a peer outside of `trusted_addresses` says for whom it speaks, before routes and plugins see
+/// them. As in APISIX, `X-Forwarded-For` stays where no address is trusted: the client's address is added to it.
+#[inline]
+fn withdraw_untrusted(link: &Link<'_>, head: &mut RequestHead) {
+    if head.facts.forwarded && !link.trusted {
+        head.withdraw_forwarded(!link.config.trusted_addresses.is_empty());
+    }
+}
+
 /// Runs one exchange, from a complete request head to the log.
 pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let worker = link.worker;
@@ -58,6 +67,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let snapshot = worker.snapshot();
     scratch.fit_for_upgrade();
     let Scratch { input, filled, head, response, out, reply_headers } = scratch;
+    withdraw_untrusted(link, head);
     let (bytes, rest) = input.split_at_mut(head.length);
     let mut body =
         RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);

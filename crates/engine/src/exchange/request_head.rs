@@ -19,7 +19,7 @@ pub(crate) fn forwarded_lines(client: &Client) -> Vec<u8> {
 struct Hop<'h> {
     /// [`forwarded_lines`].
     forwarded: &'h [u8],
-    /// Whether the peer's own `X-Forwarded-*` are believed.
+    /// Whether the peer's own `X-Forwarded-*` and `Forwarded` are believed.
     trusted: bool,
     pass_host: PassHost,
     /// The `Host` of `pass_host: rewrite`.
@@ -132,13 +132,13 @@ fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     let request = &exchange.request;
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
     let edited = |name: &[u8]| edits.is_some_and(|edits| edits.get(name).is_some());
-    let mut chain =
-        request.view.head.fields.iter().filter(|field| field.known == Known::XForwardedFor).peekable();
-    let kept = |name: &[u8]| (hop.trusted && request.view.header(name).is_some()) || edited(name);
+    let told = request.view.head.facts.forwarded;
+    let chain = || request.view.head.fields.iter().filter(|field| field.known == Known::XForwardedFor);
+    let kept = |name: &[u8]| (told && hop.trusted && request.view.header(name).is_some()) || edited(name);
     let same_for_all = !hop.trusted
         && !exchange.client.is_restated()
         && (edits.is_none() || !SAME_FOR_ALL.into_iter().any(edited));
-    if chain.peek().is_none() && same_for_all {
+    if same_for_all && !(told && chain().next().is_some()) {
         out.extend_from_slice(hop.forwarded);
     } else {
         let ip = exchange.client.ip_text.as_bytes();
@@ -147,7 +147,7 @@ fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
         }
         if !edited(b"x-forwarded-for") {
             out.extend_from_slice(b"X-Forwarded-For: ");
-            for field in chain {
+            for field in chain() {
                 out.extend_from_slice(field.value.get(request.view.bytes));
                 out.extend_from_slice(b", ");
             }
@@ -189,6 +189,7 @@ const GATEWAYS_OWN: KnownSet = Known::HOP_BY_HOP
     .with(Known::Host)
     .with(Known::XForwardedFor)
     .with(Known::XForwardedOther)
+    .with(Known::Forwarded)
     .with(Known::XRealIp);
 
 /// Copies the client's other fields, those of the connection and those that plugins drop left out.
@@ -198,8 +199,10 @@ fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
     let bytes = request.view.bytes;
     let mut lines = Lines::new(bytes, out);
-    let left_out =
-        GATEWAYS_OWN.without_if(Known::XForwardedOther, hop.trusted).without_if(Known::Upgrade, upgrade);
+    let left_out = GATEWAYS_OWN
+        .without_if(Known::XForwardedOther, hop.trusted)
+        .without_if(Known::Forwarded, hop.trusted)
+        .without_if(Known::Upgrade, upgrade);
     for field in &request.view.head.fields {
         if left_out.has(field.known) || (field.known == Known::Other && is_forged(field.name.get(bytes))) {
             continue;

@@ -44,7 +44,7 @@ async fn serve(shared: &Shared, request: Request<RecvStream>, respond: SendRespo
         client: &shared.client,
         timer: &registration.timer,
         forwarded: &shared.forwarded,
-        trusted: config.trusts(shared.client.ip()),
+        trusted: config.trusts(shared.client.peer),
         number,
     };
     // What is to become of the connection is not for one of its streams to say.

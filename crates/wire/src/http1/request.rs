@@ -31,6 +31,8 @@ pub struct RequestHead {
     pub length: usize,
     /// What the gateway must know of it.
     pub facts: RequestFacts,
+    /// Fields that [`Self::withdraw_forwarded`] took out; those of an earlier head unless the facts say so.
+    withdrawn: Vec<Field>,
 }
 
 /// What a request head says about itself, found while it was parsed.
@@ -54,6 +56,10 @@ pub struct RequestFacts {
     closes: bool,
     /// Whether an `Upgrade` field names HTTP or TLS; `upgrade` is false then.
     hides: bool,
+    /// Whether a field says for whom the peer speaks: `X-Forwarded-For`, `-Proto`, `-Host`, `-Port` or `Forwarded`.
+    pub forwarded: bool,
+    /// Whether fields were withdrawn.
+    pub(super) withdrawn: bool,
     /// Whether it waits for `100 Continue`.
     pub expects_continue: bool,
     /// Whether it asks for another protocol (`Connection: upgrade` with an `Upgrade` field) that a tunnel may carry:
@@ -77,6 +83,8 @@ impl Default for RequestFacts {
             plain_host: false,
             closes: false,
             hides: false,
+            forwarded: false,
+            withdrawn: false,
             expects_continue: false,
             upgrade: false,
             nominates: false,
@@ -251,6 +259,24 @@ impl RequestHead {
         }
     }
 
+    /// Takes out the fields in which a peer says for whom it speaks; with `chain` also `X-Forwarded-For`. From now on only
+    /// [`super::RequestView::sent`] finds them.
+    #[cold]
+    pub fn withdraw_forwarded(&mut self, chain: bool) {
+        let withdrawn = self.fields.extract_if(.., |field| match field.known {
+            Known::XForwardedOther | Known::Forwarded => true,
+            Known::XForwardedFor => chain,
+            _ => false,
+        });
+        self.withdrawn.clear();
+        self.withdrawn.extend(withdrawn);
+        self.facts.withdrawn = !self.withdrawn.is_empty();
+    }
+
+    pub(super) fn withdrawn(&self) -> &[Field] {
+        if self.facts.withdrawn { &self.withdrawn } else { &[] }
+    }
+
     /// Takes note of a field that the gateway acts upon, but for the first `Host`.
     #[inline(never)]
     fn note(&mut self, known: Known, value: &[u8], found: &mut Found) -> Result<(), HeadError> {
@@ -423,6 +449,7 @@ impl RequestFacts {
                 self.expects_continue = true;
             }
             Known::Upgrade => self.hides |= names_http(value),
+            Known::XForwardedFor | Known::XForwardedOther | Known::Forwarded => self.forwarded = true,
             Known::Te => self.te_trailers |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"trailers")),
             _ => {}
         }

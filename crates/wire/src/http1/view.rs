@@ -53,6 +53,15 @@ impl<'b> RequestView<'b> {
             .map(move |field| field.value.get(bytes))
     }
 
+    /// The value of the first field called `name` (any case) as the client sent it, whether or not it was withdrawn.
+    #[must_use]
+    pub fn sent(&self, name: &[u8]) -> Option<&'b [u8]> {
+        let bytes = self.bytes;
+        let mut withdrawn = self.head.withdrawn().iter();
+        let found = withdrawn.find(|field| field.name.get(bytes).eq_ignore_ascii_case(name));
+        found.map(|field| field.value.get(bytes)).or_else(|| self.header(name))
+    }
+
     /// The value of the first field of a known kind.
     #[must_use]
     pub fn known(&self, known: Known) -> Option<&'b [u8]> {
