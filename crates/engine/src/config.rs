@@ -1,6 +1,7 @@
 //! What the engine is told at start and at a reload. Everything is resolved: nothing here is parsed again.
 
 use crate::RealIp;
+use discovery::names::Asking;
 use ipnet::IpNet;
 use observe::AccessLog;
 use plugin::{BodyLimits, Gateway, PathRules, Reply};
@@ -23,8 +24,10 @@ pub struct EngineConfig {
     /// Open client connections per worker; at most what RLIMIT_NOFILE allows (`capacity.rs`). For further ones idle ones
     /// are closed, or they wait.
     pub worker_connections: usize,
-    /// Who is asked for the names of nodes; empty: whom the system asks. Fixed at the start.
-    pub name_servers: Vec<SocketAddr>,
+    /// Cores that workers are pinned to in turn; empty: the kernel places them. Fixed at the start.
+    pub cores: Vec<usize>,
+    /// How the names of nodes are resolved. Fixed at the start.
+    pub names: Asking,
     /// Limits on clients.
     pub client: ClientLimits,
     /// Idle connections to upstreams, unless an upstream has its own setting.
@@ -33,8 +36,11 @@ pub struct EngineConfig {
     pub server: String,
     /// Whether `X-APISIX-Upstream-Status` is always sent, rather than for 5xx only.
     pub show_upstream_status: bool,
-    /// Peers whose `X-Forwarded-Proto`, `-Host` and `-Port` are believed.
+    /// Peers whose `X-Forwarded-*` and `Forwarded` are believed. Where there are any, `X-Forwarded-For` of others is
+    /// withdrawn too.
     pub trusted_addresses: Vec<IpNet>,
+    /// Whether request fields with an underscore in their name are dropped, as by nginx's `underscores_in_headers off`.
+    pub drops_underscores: bool,
     /// Which proxies say who their client is.
     pub real_ip: RealIp,
     /// What becomes of a request's path before routes are matched.

@@ -72,7 +72,7 @@ impl Bound {
     /// When a thread or an event loop can't be had; those started before are stopped again.
     pub fn start(self, context: &Context) -> std::io::Result<Engine> {
         let (phase, watch) = watch::channel(Phase::Serving);
-        let (resolver, resolver_thread) = Resolver::start(&self.config.name_servers)?;
+        let (resolver, resolver_thread) = Resolver::start(&self.config.names)?;
         let variants = Arc::new(Variants::default());
         let prober = Prober::start(&context.published, &resolver, &self.config)?;
         let mut engine = Engine {
@@ -96,13 +96,25 @@ impl Bound {
                 resolver: resolver.clone(),
                 variants: Arc::clone(&variants),
             };
-            let thread = std::thread::Builder::new()
-                .name(format!("worker-{number}"))
-                .spawn(move || supervise::run(start))?;
+            let cores = &self.config.cores;
+            let core = number.checked_rem(cores.len()).and_then(|at| cores.get(at)).copied();
+            let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+                core.into_iter().for_each(pin);
+                supervise::run(start);
+            })?;
             engine.workers.push(thread);
             engine.orders.push(order);
         }
         Ok(engine)
+    }
+}
+
+/// Has this thread run on one core alone. Where the kernel refuses, it stays where it is.
+fn pin(core: usize) {
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &cores) {
+        tracing::warn!(core, %error, "a worker can't be pinned to its core");
     }
 }
 

@@ -1,16 +1,19 @@
 //! The Admin API from its other end: what the subcommands ask of a running gateway.
 
-use crate::cli::AdminArgs;
+use crate::cli::{AdminArgs, TlsArgs};
 use crate::command::checked;
 use crate::config::Reach;
-use crate::config::settings::AdminRole;
+use crate::config::settings::{AdminRole, AdminTls};
 use crate::launch;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 use stdx::Secret;
+use tls::CallIdentity;
 use ureq::Agent;
+use ureq::tls::TlsConfig;
 
 /// How long the gateway may take for its answer; a large transaction is checked in seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -57,7 +60,8 @@ impl AdminClient {
             Some(base) => base,
             None => {
                 let admin = admin.context("the Admin API is switched off; name another one with --admin")?;
-                format!("http://{}", admin.listen)
+                let scheme = if admin.tls.is_some() { "https" } else { "http" };
+                format!("{scheme}://{}", admin.listen)
             }
         };
         let configured = || {
@@ -66,6 +70,7 @@ impl AdminClient {
         };
         let key = match args.key.clone().or_else(configured) {
             Some(key) => key,
+            None if admin.is_some_and(|admin| !admin.key_required) => Secret::from(""),
             None => {
                 let path = launch::data_dir(&args.common)?.join("admin.key");
                 let read = stdx::file::read_text(&path, stdx::file::CREDENTIALS_BYTES_MAX);
@@ -76,7 +81,9 @@ impl AdminClient {
         if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
             bail!("the admin key contains invalid characters");
         }
-        Ok(Self { base, key, agent: agent(PATIENCE) })
+        let own = admin.and_then(|admin| admin.tls.as_ref()).filter(|_| is_this_machine(&base));
+        let agent = agent(PATIENCE, tls_of(args, own)?);
+        Ok(Self { base, key, agent })
     }
 
     /// Asks for what must be there.
@@ -96,16 +103,20 @@ impl AdminClient {
     /// When the API can't be reached.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<(u16, Value)> {
         let body = body.map(Value::to_string).unwrap_or_default();
-        let asked = self.exchange(method, path, &body);
-        asked.with_context(|| format!("the Admin API at {} can't be asked", self.base))
+        self.exchange(method, path, &body).map_err(|error| {
+            let hint = hint(&format!("{error:#}")).map(|hint| format!(" ({hint})")).unwrap_or_default();
+            error.context(format!("the Admin API at {} can't be asked{hint}", self.base))
+        })
     }
 
     fn exchange(&self, method: &str, path: &str, body: &str) -> anyhow::Result<(u16, Value)> {
-        let request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}/apisix/admin{path}", self.base))
-            .header("X-API-KEY", self.key.as_str())
-            .header("Content-Type", "application/json");
+        let mut request =
+            ureq::http::Request::builder().method(method).uri(format!("{}/apisix/admin{path}", self.base));
+        // Without `admin_key_required` there may be none.
+        if !self.key.as_str().is_empty() {
+            request = request.header("X-API-KEY", self.key.as_str());
+        }
+        let request = request.header("Content-Type", "application/json");
         let mut response = match body {
             "" => self.agent.run(request.body(())?)?,
             body => self.agent.run(request.body(body)?)?,
@@ -118,7 +129,7 @@ impl AdminClient {
 
 /// Returns the agent of the subcommands. It uses no proxy and follows no redirect: requests carry keys, and go to the
 /// named machine alone.
-pub(crate) fn agent(patience: Duration) -> Agent {
+pub(crate) fn agent(patience: Duration, tls: TlsConfig) -> Agent {
     Agent::config_builder()
         .timeout_connect(Some(CONNECT_TIMEOUT.min(patience)))
         .timeout_recv_response(Some(patience))
@@ -128,9 +139,47 @@ pub(crate) fn agent(patience: Duration) -> Agent {
         .max_redirects_will_error(false)
         .proxy(None)
         .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-        .tls_config(tls::for_calls(true))
+        .tls_config(tls)
         .build()
         .into()
+}
+
+/// TLS as the arguments say. Without an authority named, `own` counts besides the system's: the files of the gateway on
+/// this machine.
+fn tls_of(args: &AdminArgs, own: Option<&AdminTls>) -> anyhow::Result<TlsConfig> {
+    let TlsArgs { ca_cert, client_cert, client_key } = &args.tls;
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
+    };
+    let authorities = match (ca_cert, own) {
+        (Some(path), _) => Some(read(path)?),
+        (None, Some(own)) => {
+            let data_dir = launch::data_dir(&args.common)?;
+            let files = [Some(&own.cert), own.client_ca.as_ref()].into_iter().flatten();
+            Some(files.map(|path| read(&data_dir.join(path))).collect::<Result<String, _>>()?)
+        }
+        (None, None) => None,
+    };
+    let pair = match (client_cert, client_key) {
+        (Some(cert), Some(key)) => Some((read(cert)?, read(key)?)),
+        _ => None,
+    };
+    let identity = pair.as_ref().map(|(chain, key)| CallIdentity { chain, key });
+    tls::for_calls_with(authorities.as_deref(), identity).context("TLS with the Admin API")
+}
+
+/// What to do about a connection that TLS refused.
+fn hint(error: &str) -> Option<&'static str> {
+    let hints = [
+        ("UnknownIssuer", "name the authority of its certificate with --ca-cert"),
+        ("CaUsedAsEndEntity", "name the authority of its certificate with --ca-cert"),
+        ("not valid for", "name the gateway as its certificate does: --admin https://NAME:PORT"),
+        ("CertificateRequired", "it asks for a client certificate: --client-cert and --client-key"),
+        ("HandshakeFailure", "it may ask for a client certificate: --client-cert and --client-key"),
+        ("UnknownCA", "it does not know the authority of the client certificate"),
+        ("InvalidContentType", "it speaks no TLS: ask for it with http://"),
+    ];
+    hints.iter().find(|(words, _)| error.contains(words)).map(|(_, hint)| *hint)
 }
 
 /// What a refusal says.

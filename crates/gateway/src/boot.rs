@@ -18,7 +18,7 @@ use crate::reload::{Running, Started};
 use crate::servers::{self, AdminOnDataPort};
 use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
-use admin::{Admin, Control, CurrentAdmin, Server};
+use admin::{Admin, Control, CurrentAdmin, ListenerTls, Server};
 use anyhow::{Context as _, anyhow};
 use discovery::Discovery;
 use engine::{Bound, Engine, Mount};
@@ -82,12 +82,14 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let metrics = Arc::clone(&parts.metrics);
     let api = settings.control.map(|_| Arc::new(parts.control_api(&plan, &settings)));
     let (file, memory) = (parts.centre.file.clone(), parts.centre.memory.clone());
+    let admin_tls = Arc::new(ListenerTls::new(plan.admin_tls.clone()));
     let mut running = Running {
         started,
         settings,
         plan,
         metrics,
         admin,
+        admin_tls,
         control: api,
         mount,
         own,
@@ -282,7 +284,7 @@ fn mount(settings: &Settings, admin: Option<&Arc<CurrentAdmin>>, control: &Handl
 
 /// Takes the control plane's ports, all of them, and then serves them.
 async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receiver<()>) -> anyhow::Result<()> {
-    let Running { settings, admin, control, .. } = running;
+    let Running { settings, admin, admin_tls, control, .. } = running;
     let most = limits::control_connections();
     let mut servers = Vec::new();
     if let Some(address) = settings.status {
@@ -304,7 +306,8 @@ async fn serve_control(running: &Running, parts: &Parts, stopped: watch::Receive
     }
     if let (Some(admin), Some(settings)) = (admin, &settings.admin) {
         let listener = servers::bind("the Admin API (deployment.admin.admin_listen)", settings.listen)?;
-        servers.push((listener, admin::server(Arc::clone(admin), most)));
+        let server = admin::server(Arc::clone(admin), most).with_tls(Arc::clone(admin_tls));
+        servers.push((listener, server));
     }
     for (listener, server) in servers {
         let mut stopped = stopped.clone();

@@ -189,6 +189,12 @@ pub fn lay_over(settings: &mut Settings, file: Option<&File>) {
     let (streams, http): (Vec<_>, Vec<_>) = named.into_iter().partition(|plugin| plugin.stream);
     settings.plugins = Some(http.into_iter().map(|plugin| plugin.name).collect());
     settings.stream_plugins = Some(streams.into_iter().map(|plugin| plugin.name).collect());
+    for (all, named) in [(plugins::all(), &settings.plugins), (plugins::stream(), &settings.stream_plugins)] {
+        let missing = assemble::plugins(all, named.as_ref()).missing;
+        if !missing.is_empty() {
+            tracing::warn!("plugins that are not built in are left out: {}", missing.join(", "));
+        }
+    }
 }
 
 /// Beside `config.yaml`, where APISIX has it, or else in the data directory.
@@ -208,6 +214,17 @@ fn source(etcd: &centre::Etcd) -> String {
     let mut members: Vec<&str> = etcd.endpoints.iter().map(|endpoint| endpoint.authority.as_str()).collect();
     members.sort_unstable();
     format!("etcd {} {}", etcd.prefix, members.join(","))
+}
+
+/// Reads the files that the source of the configuration needs.
+///
+/// # Errors
+/// One that can't be used.
+pub fn check_files(settings: &Settings, launch: &Launch) -> anyhow::Result<()> {
+    match &settings.provider {
+        Provider::Etcd(named) => etcd_config(named, settings, launch).map(drop),
+        _ => Ok(()),
+    }
 }
 
 fn etcd_config(etcd: &centre::Etcd, settings: &Settings, launch: &Launch) -> anyhow::Result<EtcdConfig> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::import;
 use crate::serve::args::ServeArgs;
@@ -125,9 +125,26 @@ pub struct AdminArgs {
     /// Its key [default: that of the configuration file, or the one in the data directory]
     #[arg(long, env = "TIDEGATE_ADMIN_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
+    /// TLS with it.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// TLS with a server at `https://`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TlsArgs {
+    /// Trust the certificate authorities in this file (PEM) [default: the system's, and those of this gateway for itself]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CA_CERT")]
+    pub ca_cert: Option<PathBuf>,
+    /// Present this client certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CLIENT_CERT", requires = "client_key")]
+    pub client_cert: Option<PathBuf>,
+    /// The private key of the client certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CLIENT_KEY", requires = "client_cert")]
+    pub client_key: Option<PathBuf>,
 }
 
 /// What linting takes.
@@ -155,8 +172,30 @@ pub enum ConfigCommand {
     Sync(SyncArgs),
     /// Check a file without a gateway
     Validate(ValidateArgs),
+    /// Print what config.yaml may have, for editors and readers
+    Schema(SchemaArgs),
     /// Follow a config source that the running gateway rejects because it was emptied, restored or replaced
     Accept(AcceptArgs),
+}
+
+/// What printing the keys takes.
+#[derive(Debug, Clone, Args)]
+pub struct SchemaArgs {
+    /// As a JSON Schema for editors, a page of Markdown, or a config.yaml with every key
+    #[arg(long, value_enum, default_value_t)]
+    pub format: SchemaFormat,
+}
+
+/// The form in which the keys are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SchemaFormat {
+    /// A JSON Schema, draft 7.
+    #[default]
+    JsonSchema,
+    /// The reference page.
+    Markdown,
+    /// A `config.yaml`.
+    Example,
 }
 
 /// What accepting takes.

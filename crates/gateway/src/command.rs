@@ -16,10 +16,13 @@ use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs};
 use crate::config::{Loaded, Reach, Report, Settings};
 use crate::key_file::Generated;
 use crate::launch::{self, Launch, Mode};
+use crate::outcome::{self, Outcome};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
 use crate::serve::args::ServeArgs;
-use crate::{admin_key, boot, daemon, data_dir, declarative, explain, import, limits, lint, quickstart};
+use crate::{
+    admin_key, boot, daemon, data_dir, declarative, explain, import, limits, lint, preflight, quickstart,
+};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -165,7 +168,8 @@ fn quit(args: &CommonArgs) -> anyhow::Result<()> {
     say(format_args!("process {pid} ends when its requests are answered"))
 }
 
-/// The configuration is checked here, where the operator sees what is wrong with it, and read again by the process.
+/// The configuration is checked here, where the operator sees what is wrong with it, and read again by the process, which
+/// tells what came of it.
 fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
     let data_dir = launch::data_dir(&args.common)?;
     let pid = running(&data_dir)?;
@@ -176,8 +180,22 @@ fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
             checked(launch::load(file.as_deref(), Reach::Anyone), false)?;
         }
     }
+    outcome::forget(&data_dir);
     send(pid, Signal::HUP)?;
-    say(format_args!("process {pid} reads its configuration again; its error log tells what changed"))
+    let runs = || pidfile::running(&data_dir).is_ok_and(|running| running == Some(pid));
+    match outcome::wait(&data_dir, runs) {
+        Some(Outcome { applied: true, words }) => {
+            if !words.is_empty() {
+                complain(words);
+            }
+            say(format_args!("process {pid} has applied its configuration"))
+        }
+        Some(Outcome { words, .. }) => {
+            bail!("process {pid} refuses its configuration, nothing changes: {words}")
+        }
+        None if runs() => bail!("process {pid} has not applied its configuration yet; its error log tells"),
+        None => bail!("process {pid} has ended"),
+    }
 }
 
 /// The configuration file that the running process reads. Another one that the command line names is refused: the process
@@ -203,7 +221,12 @@ fn same_file(one: &Path, other: &Path) -> bool {
 
 fn test(args: &CommonArgs) -> anyhow::Result<()> {
     let file = launch::config_file(args);
-    checked(launch::load(file.as_deref(), Reach::Anyone), false)?;
+    let settings = checked(launch::load(file.as_deref(), Reach::Anyone), false)?;
+    let mistakes = preflight::mistakes(&settings, &Launch::of_test(args)?);
+    mistakes.iter().for_each(complain);
+    if !mistakes.is_empty() {
+        bail!("the configuration is valid, but a start would fail");
+    }
     match file {
         Some(file) => say(format_args!("configuration file {} is valid", file.display())),
         None => say(format_args!("there is no configuration file; the defaults are valid")),

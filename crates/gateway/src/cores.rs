@@ -17,6 +17,12 @@ pub fn granted() -> usize {
     }
 }
 
+/// The numbers of the cores that affinity grants, in ascending order.
+pub fn allowed() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+}
+
 /// The smallest quota on the way from this process's cgroup to the root, in whole cores. `root` is where cgroups are
 /// mounted, `own_cgroup` the text of `/proc/self/cgroup`.
 fn quota(root: &Path, own_cgroup: &str) -> Option<usize> {

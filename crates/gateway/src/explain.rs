@@ -60,7 +60,7 @@ fn question(args: &ExplainArgs) -> anyhow::Result<Value> {
 
 /// Sends the question.
 fn ask(address: SocketAddr, question: &str) -> anyhow::Result<Value> {
-    let request = admin_client::agent(PATIENCE)
+    let request = admin_client::agent(PATIENCE, tls::for_calls(true))
         .post(format!("http://{address}/v1/explain"))
         .header("Content-Type", "application/json");
     let unreachable = || format!("the control API at {address} does not answer");

@@ -49,6 +49,8 @@ impl Given {
         let mut loaded = config::read_text(&self.origin, &text, &|name| std::env::var(name).ok())?;
         let settings = &mut loaded.settings;
         (settings.control, settings.status, settings.metrics.listen) = (None, None, None);
+        // Nothing is stored, so there is nothing to encrypt and no key to keep.
+        settings.data_encryption.keyring.get_or_insert_with(Vec::new);
         // Without an Admin API the command line gives every resource, and may name every folder.
         if settings.admin.is_none() {
             settings.files = Files { static_roots: None, log_roots: None };

@@ -53,6 +53,16 @@ impl Launch {
         })
     }
 
+    /// The start that `tidegate test` is asked about.
+    ///
+    /// # Errors
+    /// Where the current directory is gone.
+    pub fn of_test(args: &CommonArgs) -> anyhow::Result<Self> {
+        let (config, data_dir) = (config_file(args), data_dir(args)?);
+        let (mode, workers, detached) = (Mode::Normal, None, false);
+        Ok(Self { mode, config, data_dir, workers, detached, given: None, serve: None })
+    }
+
     /// A start with the configuration that the command line gives.
     ///
     /// # Errors

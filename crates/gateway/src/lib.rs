@@ -5,6 +5,7 @@
 
 pub mod admin_client;
 pub mod admin_key;
+pub mod admin_tls;
 pub mod assemble;
 pub mod boot;
 pub mod builder_thread;
@@ -25,8 +26,10 @@ pub mod key_file;
 pub mod launch;
 pub mod limits;
 pub mod lint;
+pub mod outcome;
 pub mod pidfile;
 pub mod plan;
+pub mod preflight;
 pub mod process_plugins;
 pub mod quickstart;
 pub mod reload;

@@ -1,6 +1,7 @@
 //! What the settings come to for the parts that run: made by one function at the start and at every reload, so that both
 //! lead to the same gateway.
 
+use crate::admin_tls;
 use crate::assemble;
 use crate::config::Settings;
 use crate::config::centre::Provider;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub stream_tls: Arc<tls::Server>,
     /// TLS with upstreams.
     pub upstream_tls: Arc<tls::Upstreams>,
+    /// TLS of the Admin API; `None`: it is in the clear.
+    pub admin_tls: Option<Arc<tls::rustls::ServerConfig>>,
     tls_options: tls::ServerOptions,
     /// What the registry is made of.
     plugins: PluginSettings,
@@ -112,6 +115,7 @@ impl Plan {
         };
         // Read each time: the files may have changed.
         let upstream_tls = Arc::new(assemble::upstream_tls(settings, launch)?);
+        let admin_tls = admin_tls::make(settings, launch)?;
         Ok(Self {
             registry,
             build,
@@ -120,6 +124,7 @@ impl Plan {
             tls,
             stream_tls,
             upstream_tls,
+            admin_tls,
             tls_options,
             plugins,
         })
@@ -139,9 +144,6 @@ impl Plan {
 pub fn registry(settings: &Settings, data_dir: &Path) -> anyhow::Result<Registry> {
     let make = |all, named| {
         let plugins = assemble::plugins(all, named);
-        if !plugins.missing.is_empty() {
-            tracing::warn!("plugins that are not built in are left out: {}", plugins.missing.join(", "));
-        }
         let registry = Registry::new(plugins.used, settings.plugin_attr.clone())?;
         let registry = registry.with_files(assemble::files(settings, data_dir));
         anyhow::Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))

@@ -9,9 +9,10 @@ use crate::centre;
 use crate::config::Settings;
 use crate::launch::Launch;
 use crate::limits;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::process_plugins::ProcessPlugins;
-use admin::{Control, CurrentAdmin};
+use admin::{Control, CurrentAdmin, ListenerTls};
 use anyhow::Context as _;
 use delivery::Delivery;
 use engine::{Engine, EngineConfig, Mount, Ports};
@@ -45,6 +46,8 @@ pub struct Running {
     pub metrics: Arc<Metrics>,
     /// The Admin API, where there is one.
     pub admin: Option<Arc<CurrentAdmin>>,
+    /// TLS of the Admin API's listener.
+    pub admin_tls: Arc<ListenerTls>,
     /// The control API, where there is one.
     pub control: Option<Arc<Control>>,
     /// The Admin API on the data ports, where it is there.
@@ -101,6 +104,7 @@ impl Running {
                 let _ = self.plugins.start(&self.plan.registry, &self.settings, &self.own);
                 tracing::error!("{error:#}");
                 tracing::error!("the configuration is refused, nothing changes");
+                self.tell(false, format!("{error:#}"));
                 return Err(error);
             }
         };
@@ -108,11 +112,20 @@ impl Running {
         self.reopen_logs();
         if waiting.is_empty() {
             tracing::info!(target: NOTICE, "configuration read again and in force");
+            self.tell(true, String::new());
         } else {
             let waiting = waiting.join(", ");
             tracing::warn!("configuration read again and in force; these changes need a restart: {waiting}");
+            self.tell(true, format!("these changes need a restart: {waiting}"));
         }
         Ok(())
+    }
+
+    /// Tells the `tidegate reload` that waits, where one does.
+    fn tell(&self, applied: bool, words: String) {
+        if let Err(error) = (Outcome { applied, words }).write(&self.started.launch.data_dir) {
+            tracing::warn!(%error, "the outcome of the reload can't be written to the data directory");
+        }
     }
 
     /// What sends loggers' entries, as long as the process lives.
@@ -175,6 +188,7 @@ impl Running {
             let registry = Arc::clone(&self.plan.registry);
             current.replace(current.get().with(registry, assemble::admin(&self.settings, admin)));
         }
+        self.admin_tls.replace(self.plan.admin_tls.clone());
         if let Some(control) = &self.control {
             control.replace(Arc::clone(&self.plan.registry), assemble::explain(&self.settings));
         }

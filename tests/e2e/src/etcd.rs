@@ -52,14 +52,17 @@ impl Etcd {
         members
     }
 
-    /// The `deployment` section of a node on these members, and of one that gives up on a call after `timeout_s`.
+    /// The `deployment` section, and the keyring that nodes of a cluster have in common, of a node on these members, and of one that gives up on a call after `timeout_s`.
     pub fn deployment(members: &[&Self], timeout_s: u32) -> Value {
         let hosts: Vec<String> =
             members.iter().map(|member| format!("http://127.0.0.1:{}", member.port)).collect();
-        json!({ "deployment": {
-            "role": "traditional", "role_traditional": { "config_provider": "etcd" },
-            "etcd": { "host": hosts, "prefix": "/apisix", "timeout": timeout_s },
-        } })
+        json!({
+            "apisix": { "data_encryption": { "keyring": ["a-key-of-the-end-to-end-tests"] } },
+            "deployment": {
+                "role": "traditional", "role_traditional": { "config_provider": "etcd" },
+                "etcd": { "host": hosts, "prefix": "/apisix", "timeout": timeout_s },
+            },
+        })
     }
 
     fn until_ready(&mut self) {

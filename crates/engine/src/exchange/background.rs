@@ -88,7 +88,7 @@ impl Errand {
                 trusted: config.trusts(client.peer),
                 number: 1,
             };
-            withdraw_untrusted(&link, head);
+            withdraw_untrusted(&link, head, bytes);
             let view = RequestView { head, bytes };
             let mut request = Request::new(view, Cow::Owned(path), view.host());
             request.edits = edits;

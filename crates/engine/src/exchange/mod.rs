@@ -52,12 +52,22 @@ pub(crate) enum After {
 }
 
 /// Withdraws the fields in which a peer outside of `trusted_addresses` says for whom it speaks, before routes and plugins see
-/// them. As in APISIX, `X-Forwarded-For` stays where no address is trusted: the client's address is added to it.
+/// them. As in APISIX, `X-Forwarded-For` stays where no address is trusted: the client's address is added to it. Fields with
+/// underscores go where the configuration says so.
 #[inline]
-fn withdraw_untrusted(link: &Link<'_>, head: &mut RequestHead) {
+fn withdraw_untrusted(link: &Link<'_>, head: &mut RequestHead, bytes: &[u8]) {
     if head.facts.forwarded && !link.trusted {
         head.withdraw_forwarded(!link.config.trusted_addresses.is_empty());
     }
+    if link.config.drops_underscores {
+        drop_underscores(head, bytes);
+    }
+}
+
+/// Drops the fields that applications may take for others: CGI turns hyphens into underscores.
+#[cold]
+fn drop_underscores(head: &mut RequestHead, bytes: &[u8]) {
+    head.fields.retain(|field| !field.name.get(bytes).contains(&b'_'));
 }
 
 /// Runs one exchange, from a complete request head to the log.
@@ -67,7 +77,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let snapshot = worker.snapshot();
     scratch.fit_for_upgrade();
     let Scratch { input, filled, head, response, out, reply_headers } = scratch;
-    withdraw_untrusted(link, head);
+    withdraw_untrusted(link, head, input);
     let (bytes, rest) = input.split_at_mut(head.length);
     let mut body =
         RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);

@@ -27,7 +27,8 @@ pub(crate) fn config() -> EngineConfig {
         workers: 1,
         exit_on_panic: false,
         worker_connections: 100,
-        name_servers: Vec::new(),
+        cores: Vec::new(),
+        names: discovery::names::Asking::default(),
         client: ClientLimits {
             keepalive_timeout: LIMIT,
             keepalive_requests: 1000,
@@ -41,6 +42,7 @@ pub(crate) fn config() -> EngineConfig {
         server: "test".to_owned(),
         show_upstream_status: false,
         trusted_addresses: Vec::new(),
+        drops_underscores: false,
         real_ip: RealIp::default(),
         paths: plugin::PathRules::default(),
         body_vars: plugin::BodyLimits::default(),

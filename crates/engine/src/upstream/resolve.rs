@@ -1,8 +1,9 @@
 //! Names of nodes: resolved at run time, away from the workers, by DNS and `/etc/hosts`.
 
+use discovery::names::Asking;
 use hickory_resolver::TokioResolver;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -30,15 +31,14 @@ pub(super) struct Answer {
 }
 
 impl Resolver {
-    /// Starts the resolver's thread, which ends when the last handle is gone. It asks `servers`, or where there are none
-    /// those of the system.
-    pub(crate) fn start(servers: &[SocketAddr]) -> io::Result<(Self, JoinHandle<()>)> {
+    /// Starts the resolver's thread, which ends when the last handle is gone.
+    pub(crate) fn start(asking: &Asking) -> io::Result<(Self, JoinHandle<()>)> {
         let (resolver, questions) = Self::unanswered();
-        let servers = servers.to_vec();
+        let asking = asking.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new()
             .name("resolver".to_owned())
-            .spawn(move || runtime.block_on(answer_all(questions, servers)))?;
+            .spawn(move || runtime.block_on(answer_all(questions, asking)))?;
         Ok((resolver, thread))
     }
 
@@ -65,12 +65,8 @@ impl Resolver {
     }
 }
 
-async fn answer_all(mut questions: mpsc::Receiver<Question>, servers: Vec<SocketAddr>) {
-    let resolver = match servers.is_empty() {
-        true => TokioResolver::builder_tokio().and_then(|builder| builder.build()).map_err(io::Error::other),
-        false => discovery::names::asking(&servers),
-    };
-    let resolver = match resolver {
+async fn answer_all(mut questions: mpsc::Receiver<Question>, asking: Asking) {
+    let resolver = match asking.resolver() {
         Ok(resolver) => resolver,
         Err(error) => {
             tracing::error!(%error, "no name can be resolved: the resolver can't be set up");

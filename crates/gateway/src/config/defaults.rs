@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use discovery::names::Asking;
 use observe::access_log::{BUFFER_DEFAULT, DEFAULT_FORMAT};
 use observe::error_log::Level;
 use plugin::BodyLimits;
 
 use super::settings::{
-    AccessLog, Admin, AdminVersion, Escape, Files, HeaderBuffers, Http, Listen, Logs, Metrics, Process,
-    Proxy, RouterKind, Tls, TrustedFile, UpstreamPool, loopback,
+    AccessLog, Admin, AdminVersion, Escape, Files, Http, Listen, Logs, Metrics, Process, Proxy, RouterKind,
+    Tls, TrustedFile, UpstreamPool, loopback,
 };
 
 /// The data plane's port.
@@ -58,9 +59,7 @@ impl Default for Proxy {
                 address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, PROXY_PORT)),
                 implied: false,
             }],
-            reuse_port: true,
             http2: true,
-            ipv6: true,
             server_tokens: true,
             show_upstream_status: false,
             delete_uri_tail_slash: false,
@@ -69,11 +68,8 @@ impl Default for Proxy {
             max_post_args_size: BodyLimits::default().fields,
             graphql_max_size: BodyLimits::default().graphql,
             router: RouterKind::HostUri,
-            resolver_timeout: Duration::from_secs(5),
-            dns_resolver: Vec::new(),
-            dns_resolver_valid: None,
-            resolver_search: true,
-            trusted_addresses: None,
+            names: Asking::default(),
+            trusted_addresses: Vec::new(),
             disable_healthcheck: false,
         }
     }
@@ -88,7 +84,6 @@ impl Default for Process {
             shutdown_timeout: Duration::from_secs(240),
             exits_on_panic: false,
             worker_connections: 10_620,
-            user: None,
         }
     }
 }
@@ -106,8 +101,6 @@ impl Default for Http {
             client_max_body_size: 0,
             send_timeout: Duration::from_secs(10),
             underscores_in_headers: true,
-            // nginx's default: 4 buffers of 8 KiB.
-            header_buffers: HeaderBuffers { count: 4, bytes: 8 << 10 },
             real_ip_header: "X-Real-IP".into(),
             real_ip_recursive: false,
             real_ip_from: vec![std::net::IpAddr::from(Ipv4Addr::LOCALHOST).into()],
@@ -160,6 +153,7 @@ impl Default for Admin {
             version: AdminVersion::V3,
             cors: false,
             streams: false,
+            tls: None,
         }
     }
 }

@@ -1,238 +1,12 @@
-//! The keys that `config.yaml` may have, and what to say about the others.
+//! Holds the keys of a file against the table of those there are.
 //!
 //! APISIX accepts unknown keys in silence. So do we, with a warning and the nearest known key, because a mistyped key
-//! that has no effect is found late.
+//! that has no effect is found late. A known key that changes nothing is a warning too, where it asks for something.
 
 use super::env::join;
-use super::no_effect;
 use super::problem::{Problem, Problems};
+use super::table::{self, Effect, Key, Kind};
 use super::yaml::{Entry, Node, Value};
-
-/// The mappings whose keys are known, by their path; `[]` stands for each item of a list. What is below a key without
-/// an entry here is free: plugin attributes, shared dictionaries, service discovery.
-const KEYS: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "apisix",
-            "nginx_config",
-            "deployment",
-            "plugins",
-            "stream_plugins",
-            "plugin_attr",
-            "discovery",
-            "graphql",
-            "ext-plugin",
-            "wasm",
-            "xrpc",
-            "etcd",
-        ],
-    ),
-    (
-        "apisix",
-        &[
-            "node_listen",
-            "enable_admin",
-            "enable_admin_ui",
-            "enable_dev_mode",
-            "enable_reuseport",
-            "enable_debug",
-            "show_upstream_status_in_response_header",
-            "enable_ipv6",
-            "enable_http2",
-            "enable_server_tokens",
-            "extra_lua_path",
-            "extra_lua_cpath",
-            "lua_module_hook",
-            "proxy_cache",
-            "proxy_protocol",
-            "proxy_mode",
-            "stream_proxy",
-            "delete_uri_tail_slash",
-            "normalize_uri_like_servlet",
-            "match_uri_encoded_slash",
-            "max_post_args_readable_size",
-            "router",
-            "static_roots",
-            "log_roots",
-            "dns_resolver",
-            "dns_resolver_valid",
-            "resolver_timeout",
-            "enable_resolv_search_opt",
-            "ssl",
-            "enable_control",
-            "control",
-            "enable_status",
-            "status",
-            "disable_sync_configuration_during_start",
-            "worker_startup_time_threshold",
-            "data_encryption",
-            "disable_upstream_healthcheck",
-            "trusted_addresses",
-            "events",
-            "lru",
-            "tracing",
-        ],
-    ),
-    ("apisix.node_listen[]", &["ip", "port", "enable_http2"]),
-    (
-        "apisix.proxy_protocol",
-        &["listen_http_port", "listen_https_port", "enable_tcp_pp", "enable_tcp_pp_to_upstream"],
-    ),
-    ("apisix.stream_proxy", &["tcp", "udp"]),
-    ("apisix.stream_proxy.tcp[]", &["addr", "tls", "proxy_protocol", "proxy_protocol_to_upstream"]),
-    ("apisix.router", &["http", "ssl"]),
-    ("apisix.data_encryption", &["enable_encrypt_fields", "keyring", "format"]),
-    ("apisix.proxy_cache", &["cache_ttl", "zones"]),
-    ("apisix.proxy_cache.zones[]", &["name", "memory_size", "disk_size", "disk_path", "cache_levels"]),
-    ("apisix.lru", &["secret"]),
-    ("apisix.lru.secret", &["ttl", "count", "neg_ttl", "neg_count"]),
-    ("graphql", &["max_size"]),
-    ("apisix.control", &["ip", "port", "router"]),
-    ("apisix.status", &["ip", "port"]),
-    (
-        "apisix.ssl",
-        &[
-            "enable",
-            "listen",
-            "ssl_cert",
-            "ssl_cert_key",
-            "ssl_trusted_certificate",
-            "ssl_protocols",
-            "ssl_ciphers",
-            "ssl_session_tickets",
-            "fallback_sni",
-        ],
-    ),
-    ("apisix.ssl.listen[]", &["ip", "port", "enable_http2", "enable_http3"]),
-    (
-        "nginx_config",
-        &[
-            "user",
-            "error_log",
-            "error_log_level",
-            "worker_processes",
-            "enable_cpu_affinity",
-            "worker_rlimit_nofile",
-            "worker_rlimit_core",
-            "worker_shutdown_timeout",
-            "on_panic",
-            "max_pending_timers",
-            "max_running_timers",
-            "event",
-            "envs",
-            "meta",
-            "stream",
-            "main_configuration_snippet",
-            "http_configuration_snippet",
-            "http_server_configuration_snippet",
-            "http_server_location_configuration_snippet",
-            "http_admin_configuration_snippet",
-            "http_end_configuration_snippet",
-            "stream_configuration_snippet",
-            "http",
-        ],
-    ),
-    ("nginx_config.event", &["worker_connections"]),
-    (
-        "nginx_config.http",
-        &[
-            "enable_access_log",
-            "access_log",
-            "access_log_buffer",
-            "access_log_format",
-            "access_log_format_escape",
-            "keepalive_timeout",
-            "keepalive_requests",
-            "ssl_handshake_timeout",
-            "client_header_timeout",
-            "client_body_timeout",
-            "client_max_body_size",
-            "send_timeout",
-            "underscores_in_headers",
-            "large_client_header_buffers",
-            "real_ip_header",
-            "real_ip_recursive",
-            "real_ip_from",
-            "proxy_ssl_server_name",
-            "upstream",
-            "charset",
-            "variables_hash_max_size",
-            "lua_shared_dict",
-            "custom_lua_shared_dict",
-        ],
-    ),
-    (
-        "nginx_config.stream",
-        &[
-            "real_ip_from",
-            "enable_access_log",
-            "access_log",
-            "access_log_format",
-            "access_log_format_escape",
-            "lua_shared_dict",
-            "metrics_zone_size",
-        ],
-    ),
-    ("nginx_config.http.upstream", &["keepalive", "keepalive_requests", "keepalive_timeout"]),
-    (
-        "deployment",
-        &["role", "role_traditional", "role_control_plane", "role_data_plane", "admin", "etcd", "certs"],
-    ),
-    ("deployment.role_traditional", &["config_provider"]),
-    ("deployment.role_control_plane", &["config_provider"]),
-    ("deployment.role_data_plane", &["config_provider"]),
-    (
-        "deployment.etcd",
-        &[
-            "host",
-            "prefix",
-            "timeout",
-            "watch_timeout",
-            "resync_delay",
-            "health_check_timeout",
-            "startup_retry",
-            "user",
-            "password",
-            "tls",
-        ],
-    ),
-    ("deployment.etcd.tls", &["cert", "key", "verify", "sni"]),
-    (
-        "deployment.admin",
-        &[
-            "admin_key_required",
-            "admin_key",
-            "enable_admin_cors",
-            "enable_admin_ui",
-            "allow_admin",
-            "admin_listen",
-            "https_admin",
-            "admin_api_mtls",
-            "admin_api_version",
-        ],
-    ),
-    ("deployment.admin.admin_key[]", &["name", "key", "role"]),
-    ("deployment.admin.admin_listen", &["ip", "port"]),
-    (
-        "plugin_attr.prometheus",
-        &[
-            "export_uri",
-            "metric_prefix",
-            "enable_export_server",
-            "export_addr",
-            "refresh_interval",
-            "metrics",
-            "default_buckets",
-            "llm_latency_buckets",
-            "llm_prompt_tokens_buckets",
-            "llm_completion_tokens_buckets",
-            "allow_degradation",
-            "degradation_pause_steps",
-        ],
-    ),
-    ("plugin_attr.prometheus.export_addr", &["ip", "port"]),
-];
 
 /// How many edits may lie between a key and the one that was meant, at most.
 const NEAR: usize = 3;
@@ -246,17 +20,21 @@ pub fn check(root: &Node, problems: &Problems) {
 fn check_below(node: &Node, path: &str, pattern: &str, problems: &Problems) {
     match &node.value {
         Value::Map(entries) => {
-            let known = KEYS.iter().find(|(of, _)| *of == pattern).map(|(_, keys)| *keys);
+            let known: Vec<&str> = table::below(pattern).map(Key::name).collect();
+            let closed = table::find(pattern).is_none_or(|key| key.kind != Kind::Open) && !known.is_empty();
             for entry in entries {
                 let inner = join(path, &entry.key);
-                if let Some(known) = known
-                    && !known.contains(&entry.key.as_str())
-                {
-                    problems.add(unknown(entry, &inner, known));
-                    continue;
+                let inner_pattern = join(pattern, &entry.key);
+                match table::find(&inner_pattern) {
+                    Some(key) => {
+                        check_effect(entry, &inner, key, problems);
+                        if key.kind != Kind::Free {
+                            check_below(&entry.value, &inner, &inner_pattern, problems);
+                        }
+                    }
+                    None if closed => problems.add(unknown(entry, &inner, &known)),
+                    None => {}
                 }
-                no_effect::check(entry, &inner, problems);
-                check_below(&entry.value, &inner, &join(pattern, &entry.key), problems);
             }
         }
         Value::List(items) => {
@@ -272,15 +50,38 @@ fn unknown(entry: &Entry, path: &str, known: &[&str]) -> Problem {
     let problem = Problem::warning(Some(entry.at), path, "unknown key, ignored");
     match nearest(&entry.key, known) {
         Some(near) => problem.hint(format!("did you mean {near}?")),
-        None => problem.hint("remove it, or see docs/guide/configuration.md for the keys there are"),
+        None => problem.hint("remove it, or see docs/reference/config.md for the keys there are"),
     }
 }
 
-/// Whether a key path is one of those above.
-#[cfg(test)]
-pub(super) fn is_known(path: &str) -> bool {
-    let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
-    KEYS.iter().any(|(of, keys)| *of == section && keys.contains(&key))
+/// Warns where the entry at `path` asks for something that the gateway doesn't do.
+fn check_effect(entry: &Entry, path: &str, key: &Key, problems: &Problems) {
+    let Effect::Nothing { why, fulfilled } = key.effect else { return };
+    let value = &entry.value.value;
+    if *value == Value::Null || is_comment(value) || fulfilled.contains(&written(value).as_str()) {
+        return;
+    }
+    let problem = Problem::warning(Some(entry.at), path, format!("accepted, without effect: {why}"));
+    problems.add(match fulfilled.first().filter(|word| !word.is_empty()) {
+        Some(word) => problem.hint(format!("remove the key, or write {word}")),
+        None => problem.hint("remove the key"),
+    });
+}
+
+/// Whether a snippet of nginx's configuration has nothing in it but comments.
+fn is_comment(value: &Value) -> bool {
+    let (Value::Text(text) | Value::Filled(text)) = value else { return false };
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
+}
+
+/// A plain value as text; empty for lists and mappings.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Text(text) | Value::Filled(text) => text.clone(),
+        _ => String::new(),
+    }
 }
 
 /// The candidate that `key` was most likely meant to be, where one is near enough. Used for values as well.
@@ -316,6 +117,11 @@ mod tests {
                 (3, 7, "apisix.node_listen[0].prot"),
                 Some("did you mean port?"),
             ),
+            (
+                "deployment:\n  admin:\n    admin_api_mtls: {admin_ssl_crt: a}\n",
+                (3, 22, "deployment.admin.admin_api_mtls.admin_ssl_crt"),
+                Some("did you mean admin_ssl_cert?"),
+            ),
             ("deployment:\n  admin:\n    zzz: 1\n", (3, 5, "deployment.admin.zzz"), None),
         ];
         for (text, (line, column, path), hint) in cases {
@@ -332,10 +138,27 @@ mod tests {
     fn free_parts_are_not_looked_into() {
         for text in [
             "plugin_attr:\n  my-plugin:\n    anything: 1\n",
-            "nginx_config:\n  http:\n    lua_shared_dict:\n      zone: 1m\n",
+            "discovery:\n  dns:\n    anything: [1m]\n",
             "apisix: 5\n",
         ] {
             assert_eq!(findings(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_in_vain_is_said() {
+        for (text, expected) in [
+            ("nginx_config:\n  http_configuration_snippet: |\n    # c\n    gzip on;\n", 1),
+            ("nginx_config:\n  http_configuration_snippet: |\n    # only a comment\n", 0),
+            ("nginx_config:\n  http: {lua_shared_dict: {zone: 1m}}\n", 1),
+            ("apisix:\n  stream_proxy:\n    tcp: [9100]\n", 0),
+            ("apisix: {enable_http2: true, delete_uri_tail_slash: true, dns_resolver_valid: 30}\n", 0),
+            ("apisix: {enable_reuseport: true, extra_lua_path: ''}\n", 0),
+            ("apisix: {enable_reuseport: false}\n", 1),
+            ("etcd: {host: ['http://127.0.0.1:2379']}\n", 1),
+            ("plugin_attr: {prometheus: {metrics: {http_status: {extra_labels: [a: $uri]}}}}\n", 1),
+        ] {
+            assert_eq!(findings(text).len(), expected, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `config.yaml`: APISIX's file, read into [`Settings`].
 //!
 //! The text becomes a tree with positions ([`yaml`]), variables are put in ([`mod@env`]), keys are compared with those there
-//! are ([`keys`]), and then each section reads its part through [`read`]. Mistakes are collected all the way; only a
+//! are ([`keys`], [`table`]), and then each section reads its part through [`read`]. Mistakes are collected all the way; only a
 //! syntax error ends at once.
 
 pub mod centre;
@@ -9,12 +9,12 @@ pub mod data_encryption;
 pub mod defaults;
 pub mod env;
 pub mod keys;
-mod no_effect;
 pub mod problem;
 pub mod read;
 mod restart;
 mod sections;
 pub mod settings;
+pub mod table;
 pub mod units;
 pub mod yaml;
 
@@ -88,5 +88,7 @@ fn read_for(reach: Reach, file: &str, text: &str, lookup: env::Lookup<'_>) -> Re
     if report.errors() > 0 { Err(report) } else { Ok(Loaded { settings, warnings: report }) }
 }
 
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;

@@ -57,22 +57,30 @@ impl From<document::Error> for Problem {
 
 /// Collects findings while sections of one file are read side by side.
 #[derive(Debug, Default)]
-pub struct Problems(RefCell<Vec<Problem>>);
+pub struct Problems {
+    found: RefCell<Vec<Problem>>,
+    /// The paths that were asked for, `[]` in place of indices.
+    #[cfg(test)]
+    pub(super) asked: RefCell<std::collections::BTreeSet<String>>,
+}
 
 impl Problems {
-    /// Keeps a finding.
+    /// Keeps a finding; one that two readers of a value have is kept once.
     pub fn add(&self, problem: Problem) {
-        self.0.borrow_mut().push(problem);
+        let mut found = self.found.borrow_mut();
+        if !found.contains(&problem) {
+            found.push(problem);
+        }
     }
 
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.found.borrow().is_empty()
     }
 
     /// All findings, in the order of the file; those without a place come first.
     pub fn into_sorted(self) -> Vec<Problem> {
-        let mut problems = self.0.into_inner();
+        let mut problems = self.found.into_inner();
         problems.sort_by_key(|problem| problem.at);
         problems
     }

@@ -46,6 +46,8 @@ impl<'a> Section<'a> {
 
     /// The value at `key`.
     pub fn field(&self, key: &str) -> Option<Field<'a>> {
+        #[cfg(test)]
+        self.problems.asked.borrow_mut().insert(pattern(&join(&self.path, key)));
         let node = self.node?.get(key)?;
         Some(Field { node, path: join(&self.path, key), problems: self.problems })
     }
@@ -287,6 +289,17 @@ impl<'a> Field<'a> {
     fn mismatch<T>(&self, expected: &str, hint: &str) -> Option<T> {
         self.fail(format!("expected {expected}, found {}", describe(&self.node.value)), hint)
     }
+}
+
+/// A path with `[]` in place of indices.
+#[cfg(test)]
+fn pattern(path: &str) -> String {
+    let mut inside = false;
+    let keep = |letter: &char| {
+        inside = (inside || *letter == '[') && *letter != ']';
+        !inside || *letter == '['
+    };
+    path.chars().filter(keep).collect()
 }
 
 fn describe(value: &Value) -> String {

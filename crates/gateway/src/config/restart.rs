@@ -21,9 +21,13 @@ impl Settings {
             ("apisix.proxy_cache", old.proxy_cache != new.proxy_cache),
             ("apisix.control", old.control != new.control),
             ("apisix.status", old.status != new.status),
-            ("apisix.dns_resolver", old.proxy.dns_resolver != new.proxy.dns_resolver),
+            (
+                "apisix.dns_resolver, dns_resolver_valid, resolver_timeout, enable_resolv_search_opt",
+                old.proxy.names != new.proxy.names,
+            ),
             ("discovery", old.discovery != new.discovery),
             ("nginx_config.worker_processes", old.process.workers != new.process.workers),
+            ("nginx_config.enable_cpu_affinity", old.process.cpu_affinity != new.process.cpu_affinity),
             // It is raised while the gateway runs, and never lowered.
             ("nginx_config.worker_rlimit_nofile", old.process.open_files > new.process.open_files),
             ("nginx_config.error_log", old.logs.error_log != new.logs.error_log),
@@ -55,7 +59,11 @@ mod tests {
         for (text, names) in [
             ("apisix: {enable_admin: false}\n", "apisix.enable_admin, deployment.admin.admin_listen"),
             ("apisix: {enable_status: false}\n", "apisix.status"),
-            ("apisix: {dns_resolver: [127.0.0.1]}\n", "apisix.dns_resolver"),
+            (
+                "apisix: {dns_resolver: [127.0.0.1]}\n",
+                "apisix.dns_resolver, dns_resolver_valid, resolver_timeout, enable_resolv_search_opt",
+            ),
+            ("nginx_config: {enable_cpu_affinity: true}\n", "nginx_config.enable_cpu_affinity"),
             ("discovery: {dns: {servers: [127.0.0.1]}}\n", "discovery"),
             ("nginx_config: {worker_processes: 7}\n", "nginx_config.worker_processes"),
             ("nginx_config: {worker_rlimit_nofile: 1}\n", "nginx_config.worker_rlimit_nofile"),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::centre::{Provider, Role};
 use super::data_encryption::DataEncryption;
+use discovery::names::Asking;
 use ipnet::IpNet;
 use observe::error_log::Level;
 use wire::proxy_protocol::Version;
@@ -141,12 +142,8 @@ pub struct Proxy {
     pub id: Option<String>,
     /// `node_listen`, IPv6 addresses included. No address stands twice.
     pub listen: Vec<Listen>,
-    /// `enable_reuseport`.
-    pub reuse_port: bool,
     /// `enable_http2`: HTTP/2 on all ports, without TLS for clients that begin with it.
     pub http2: bool,
-    /// `enable_ipv6`: whether names resolve to IPv6 addresses too.
-    pub ipv6: bool,
     /// `enable_server_tokens`: whether the `Server` header tells the version.
     pub server_tokens: bool,
     /// `show_upstream_status_in_response_header`: always, and not for 5xx alone.
@@ -163,17 +160,11 @@ pub struct Proxy {
     pub graphql_max_size: usize,
     /// `router.http`.
     pub router: RouterKind,
-    /// `resolver_timeout`: how long a DNS answer is waited for.
-    pub resolver_timeout: Duration,
-    /// `dns_resolver`: servers to ask; empty means those of `/etc/resolv.conf`.
-    pub dns_resolver: Vec<SocketAddr>,
-    /// `dns_resolver_valid`: overrides the TTL of DNS records.
-    pub dns_resolver_valid: Option<Duration>,
-    /// `enable_resolv_search_opt`: use the search list of `/etc/resolv.conf`.
-    pub resolver_search: bool,
-    /// `trusted_addresses`: whose `X-Forwarded-*` headers are believed; `None` where the key is absent, which leaves
+    /// `dns_resolver`, `resolver_timeout`, `dns_resolver_valid`, `enable_resolv_search_opt`.
+    pub names: Asking,
+    /// `trusted_addresses`: whose `X-Forwarded-*` and `Forwarded` are believed; empty where the key is absent, which leaves
     /// `X-Forwarded-For` in place and appends to it.
-    pub trusted_addresses: Option<Vec<IpNet>>,
+    pub trusted_addresses: Vec<IpNet>,
     /// `disable_upstream_healthcheck`.
     pub disable_healthcheck: bool,
 }
@@ -205,8 +196,6 @@ pub struct Process {
     pub exits_on_panic: bool,
     /// `event.worker_connections`: client connections of one worker.
     pub worker_connections: usize,
-    /// `user`: read, not used; the gateway runs as whoever starts it.
-    pub user: Option<String>,
 }
 
 /// `nginx_config.http.*`, all but the access log.
@@ -227,10 +216,8 @@ pub struct Http {
     pub client_max_body_size: u64,
     /// `send_timeout`, between two writes to the client.
     pub send_timeout: Duration,
-    /// `underscores_in_headers`.
+    /// `underscores_in_headers`: whether request fields with an underscore in their name are passed on.
     pub underscores_in_headers: bool,
-    /// `large_client_header_buffers`.
-    pub header_buffers: HeaderBuffers,
     /// `real_ip_header`.
     pub real_ip_header: String,
     /// `real_ip_recursive`.
@@ -239,15 +226,6 @@ pub struct Http {
     pub real_ip_from: Vec<IpNet>,
     /// `upstream.*`.
     pub upstream: UpstreamPool,
-}
-
-/// `large_client_header_buffers`: a request line or header field must fit into one buffer, the head into all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeaderBuffers {
-    /// Number of buffers.
-    pub count: usize,
-    /// Bytes of one buffer.
-    pub bytes: usize,
 }
 
 /// `nginx_config.http.upstream`.
@@ -319,6 +297,19 @@ pub struct Admin {
     pub cors: bool,
     /// `apisix.proxy_mode` has streams, so that there may be stream routes.
     pub streams: bool,
+    /// `https_admin` with `admin_api_mtls`; `None`: the Admin API is in the clear.
+    pub tls: Option<AdminTls>,
+}
+
+/// `deployment.admin.admin_api_mtls`: files in PEM, relative to the data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminTls {
+    /// `admin_ssl_cert`: the certificate chain.
+    pub cert: PathBuf,
+    /// `admin_ssl_cert_key`: its private key.
+    pub key: PathBuf,
+    /// `admin_ssl_ca_cert`: the authorities that certify clients; `None`: clients need no certificate.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// One of `admin_key`.

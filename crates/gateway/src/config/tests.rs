@@ -1,10 +1,7 @@
-use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
-
-use observe::error_log::Level;
 use proptest::prelude::*;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use super::settings::{AdminRole, Escape, Listen, RouterKind, loopback};
+use super::settings::{Listen, loopback};
 use super::{Loaded, Problem, Report, Settings, Severity, read_text};
 
 fn no_variables(_: &str) -> Option<String> {
@@ -61,47 +58,6 @@ fn node_listen_has_three_forms() {
     }
     let text = "apisix:\n  node_listen: 9081\n  enable_ipv6: false\n";
     assert_eq!(settings(text).proxy.listen, [listen("0.0.0.0:9081", false)]);
-}
-
-#[test]
-fn the_example_of_the_guide_is_read_without_a_finding() {
-    let text = include_str!("../../../../docs/guide/config.example.yaml");
-    let Loaded { settings, warnings } = read(text).unwrap_or_else(|report| panic!("{report}"));
-    assert!(warnings.problems.is_empty(), "{warnings}");
-    assert_eq!(settings.proxy.listen.len(), 3);
-    assert_eq!(settings.proxy.router, RouterKind::HostUri);
-    assert_eq!(settings.process.workers, Some(4));
-    assert_eq!(settings.process.shutdown_timeout, Duration::from_secs(240));
-    assert!(!settings.process.exits_on_panic);
-    assert_eq!(settings.logs.level, Level::Notice);
-    assert_eq!(settings.http.client_max_body_size, 100 << 20);
-    assert_eq!(settings.http.keepalive_requests, 1_000);
-    assert_eq!(settings.logs.access.expect("the example has an access log").escape, Escape::Json);
-    let admin = settings.admin.expect("the example has the Admin API on");
-    assert_eq!(admin.keys.len(), 1);
-    assert_eq!(admin.keys[0].role, AdminRole::Viewer);
-    let plugins = settings.plugins.expect("the example names plugins");
-    assert_eq!(
-        plugins,
-        [
-            "basic-auth",
-            "consumer-restriction",
-            "csrf",
-            "echo",
-            "hmac-auth",
-            "ip-restriction",
-            "jwt-auth",
-            "key-auth",
-            "limit-count",
-            "prometheus",
-            "proxy-rewrite",
-            "redirect",
-            "request-id",
-            "response-rewrite",
-            "uri-blocker",
-        ]
-    );
-    assert_eq!(settings.plugin_attr["prometheus"]["metric_prefix"], "apisix_");
 }
 
 /// (file, line, column, path, a part of the message)
@@ -175,7 +131,21 @@ const ERRORS: &[ErrorCase] = &[
         "deployment.role_traditional.config_provider",
         "one of embedded",
     ),
-    ("deployment:\n  admin:\n    https_admin: true\n", 3, 18, "deployment.admin.https_admin", "TLS"),
+    (
+        "deployment:\n  admin:\n    https_admin: true\n",
+        3,
+        18,
+        "deployment.admin.https_admin",
+        "a certificate",
+    ),
+    ("apisix:\n  trusted_addresses: []\n", 2, 22, "apisix.trusted_addresses", "no address"),
+    (
+        "nginx_config:\n  http:\n    large_client_header_buffers: 4 16k\n",
+        3,
+        34,
+        "nginx_config.http.large_client_header_buffers",
+        "can't be larger",
+    ),
     (
         "deployment:\n  admin:\n    admin_key:\n      - {name: a, key: b, role: root}\n",
         4,
@@ -266,12 +236,12 @@ fn variables_take_the_type_that_is_asked_for() {
         "YES" => Some("true".to_owned()),
         _ => None,
     };
-    let text = "apisix:\n  node_listen: ${{NUMBER}}\n  enable_reuseport: '${{NO:=false}}'\n\
+    let text = "apisix:\n  node_listen: ${{NUMBER}}\n  enable_ipv6: '${{NO:=false}}'\n\
                 deployment:\n  admin:\n    admin_key:\n      - {name: a, key: '${{NUMBER}}', role: admin}\n\
                 plugin_attr:\n  some:\n    a: ${{NUMBER}}\n    b: ${{YES}}\n    c: n${{NUMBER}}\n";
     let settings = read_text("f", text, &lookup).unwrap_or_else(|report| panic!("{report}")).settings;
     assert_eq!(settings.proxy.listen[0].address.port(), 12345);
-    assert!(!settings.proxy.reuse_port);
+    assert_eq!(settings.proxy.listen.len(), 1);
     assert_eq!(settings.admin.unwrap().keys[0].key, "12345");
     assert_eq!(
         serde_json::Value::Object(settings.plugin_attr),
@@ -310,7 +280,9 @@ fn emptied_lists_and_servers_turned_off() {
 #[test]
 fn warnings_do_not_refuse_the_start() {
     let cases = [
-        ("apisix:\n  resolver_timeout: 6\n", 2, 3),
+        ("apisix:\n  enable_reuseport: false\n", 2, 3),
+        ("nginx_config:\n  http:\n    large_client_header_buffers: 2 4k\n", 3, 34),
+        ("deployment:\n  admin:\n    admin_api_mtls: {admin_ssl_cert: a}\n", 3, 21),
         ("deployment:\n  admin:\n    admin_listen: {ip: 0.0.0.0}\n    admin_key_required: false\n", 4, 25),
     ];
     for (text, line, column) in cases {
@@ -319,6 +291,41 @@ fn warnings_do_not_refuse_the_start() {
         let at = warnings[0].at.unwrap();
         assert_eq!((at.line, at.column), (line, column), "{text}");
     }
+}
+
+#[test]
+fn what_a_start_would_only_log_is_found_in_the_file() {
+    for (text, line, column, words) in [
+        ("plugins:\n  - prometheus\n  - limit-cuont\n", 3, 5, "did you mean limit-count?"),
+        ("plugins: [prometheus, skywalking]\n", 1, 10, "not built in are left out: skywalking"),
+        ("stream_plugins: [ip-restrictoin]\n", 1, 18, "did you mean ip-restriction?"),
+        (
+            "nginx_config:\n  http:\n    access_log_format: $remote_adr $status\n",
+            3,
+            24,
+            "empty unless a plugin sets them: $remote_adr",
+        ),
+        ("deployment: {admin: {admin_key_required: false}}\n", 1, 42, "without a key"),
+        (
+            "plugin_attr: {prometheus: {metrics: {http_status: {extra_labels: [a]}}}}\n",
+            1,
+            28,
+            "no extra labels",
+        ),
+    ] {
+        let warnings = read(text).unwrap_or_else(|report| panic!("{report}")).warnings;
+        assert_eq!(warnings.problems.len(), 1, "{text}: {warnings}");
+        let at = warnings.problems[0].at.unwrap();
+        assert_eq!((at.line, at.column), (line, column), "{warnings}");
+        assert!(warnings.to_string().contains(words), "{warnings}");
+    }
+    let known = "nginx_config: {stream: {access_log_format: '$protocol $session_time $upstream_addr'}}\nplugins: [gzip]\n";
+    assert!(read(known).unwrap().warnings.problems.is_empty());
+}
+
+#[test]
+fn a_mistake_that_two_readers_meet_is_one_line() {
+    assert_eq!(errors("apisix: {enable_http2: 'true'}\n").len(), 1);
 }
 
 #[test]

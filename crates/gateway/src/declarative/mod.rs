@@ -10,8 +10,9 @@ mod shape;
 mod sync;
 mod validate;
 
-use crate::cli::ConfigCommand;
-use crate::command::complain;
+use crate::cli::{ConfigCommand, SchemaFormat};
+use crate::command::{complain, say};
+use crate::config::table::render;
 use crate::config::{Problem, Report};
 use admin::Resource;
 use anyhow::{Context, bail};
@@ -60,6 +61,11 @@ pub fn run(command: &ConfigCommand) -> anyhow::Result<()> {
         ConfigCommand::Sync(args) => sync::run(args, args.dry_run),
         ConfigCommand::Validate(args) => validate::run(args),
         ConfigCommand::Accept(args) => accept::run(args),
+        ConfigCommand::Schema(args) => say(match args.format {
+            SchemaFormat::JsonSchema => format!("{:#}", render::json_schema()),
+            SchemaFormat::Markdown => render::markdown().trim_end().to_owned(),
+            SchemaFormat::Example => render::example().trim_end().to_owned(),
+        }),
     }
 }
 

@@ -61,6 +61,15 @@ pub(super) fn compile(format: &str) -> Vec<Piece> {
     pieces
 }
 
+/// The names of a format's variables that are none of those which every request has.
+pub(super) fn custom_variables(format: &str) -> Vec<String> {
+    let name = |piece: Piece| match piece.field {
+        Field::Other(Var::Custom(name)) => Some(name),
+        _ => None,
+    };
+    compile(format).into_iter().filter_map(name).collect()
+}
+
 /// The variable's name at the start of `after`, and what follows it.
 fn name(after: &str) -> (&str, &str) {
     if let Some((name, tail)) = after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {

@@ -27,6 +27,13 @@ pub const DEFAULT_FORMAT: &str = concat!(
     r#""$upstream_scheme://$upstream_host$upstream_uri" "$apisix_request_id""#
 );
 
+/// Returns the names of a format's variables that are none of those which every request has: a plugin may set them, or they
+/// are misspelt.
+#[must_use]
+pub fn custom_variables(format: &str) -> Vec<String> {
+    format::custom_variables(format)
+}
+
 /// Bytes after which a worker hands its buffer over: APISIX's `access_log_buffer`, about 80 lines.
 pub const BUFFER_DEFAULT: usize = 16 * 1024;
 

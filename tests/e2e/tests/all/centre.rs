@@ -29,6 +29,29 @@ fn pause() -> Duration {
 }
 
 #[test]
+fn nodes_without_a_keyring_read_each_others_secrets() {
+    let (etcd, upstream) = (Etcd::start(), Upstream::hello());
+    for keyring in [None, Some("a-key-that-nodes-have-in-common")] {
+        let mut config = Etcd::deployment(&[&etcd], 5);
+        config["apisix"] =
+            keyring.map_or(json!({}), |key| json!({ "data_encryption": { "keyring": [key] } }));
+        let (a, b) = (Gateway::with(config.clone()), Gateway::with(config));
+        a.put("consumers", &json!({ "username": "jack", "plugins": { "key-auth": { "key": "jacks-key" } } }));
+        let mut guarded = route("/guarded", &upstream);
+        guarded["plugins"] = json!({ "key-auth": {} });
+        a.put("routes/guarded", &guarded);
+        for gateway in [&a, &b] {
+            eventually("the consumer is known", || {
+                let mut client = gateway.connect();
+                client.send("GET /guarded HTTP/1.1\r\nHost: a\r\napikey: jacks-key\r\n\r\n");
+                (client.response().status() == 200).then_some(())
+            });
+            assert_eq!(gateway.stderr().contains("without encryption"), keyring.is_none());
+        }
+    }
+}
+
+#[test]
 fn nodes_share_one_configuration_with_apisixs_keys() {
     let (etcd, upstream) = (Etcd::start(), Upstream::hello());
     // What APISIX leaves there at its start, a route of its writing, and something that nobody can use.

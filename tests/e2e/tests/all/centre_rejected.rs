@@ -13,7 +13,8 @@ fn node(etcd: &Etcd) -> Gateway {
 fn node_with_control(etcd: &Etcd) -> (Gateway, u16) {
     let [control] = e2e::free_ports();
     let mut config = Etcd::deployment(&[etcd], 5);
-    config["apisix"] = json!({ "enable_control": true, "control": { "ip": "127.0.0.1", "port": control } });
+    config["apisix"]["enable_control"] = json!(true);
+    config["apisix"]["control"] = json!({ "ip": "127.0.0.1", "port": control });
     (Gateway::with(config), control)
 }
 

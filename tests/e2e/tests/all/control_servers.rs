@@ -60,6 +60,34 @@ fn half_requests_to_the_control_plane_leave_both_planes_serving() {
 }
 
 #[test]
+fn workers_are_pinned_to_cores_where_the_configuration_says_so() {
+    let allowed = |folder: &std::path::Path| -> String {
+        let status = std::fs::read_to_string(folder.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        line.trim().to_owned()
+    };
+    let whole = allowed("/proc/self".as_ref());
+    for affinity in [false, true] {
+        let nginx = json!({ "worker_processes": 3, "enable_cpu_affinity": affinity });
+        let mut gateway = Gateway::with(json!({ "nginx_config": nginx }));
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.process().id())).unwrap();
+        let mut workers = 0;
+        for task in tasks.map(|task| task.unwrap().path()) {
+            let name = std::fs::read_to_string(task.join("comm")).unwrap();
+            let cores = allowed(&task);
+            if affinity && name.starts_with("worker-") {
+                assert!(cores.bytes().all(|byte| byte.is_ascii_digit()), "{name}: {cores}");
+                workers += 1;
+            } else {
+                assert_eq!(cores, whole, "{name}");
+            }
+        }
+        assert_eq!(workers, if affinity { 3 } else { 0 });
+        assert_eq!(gateway.get("/").status(), 404);
+    }
+}
+
+#[test]
 fn a_reload_with_another_file_is_refused() {
     let gateway = Gateway::start();
     std::fs::write(gateway.dir().join("other.yaml"), "{}").unwrap();
@@ -77,6 +105,20 @@ fn a_reload_with_another_file_is_refused() {
         let (done, said) = reload(words);
         assert!(done, "{words:?} {said}");
     }
+    // What waits for a restart is said, and what only the process can know is too.
+    let config = std::fs::read_to_string(gateway.dir().join("config.yaml")).unwrap();
+    let edited = |from: &str, to: &str| {
+        assert!(config.contains(from), "{config}");
+        std::fs::write(gateway.dir().join("config.yaml"), config.replace(from, to)).unwrap();
+    };
+    edited("\"worker_processes\":1", "\"worker_processes\":2");
+    let (done, said) = reload(&[]);
+    assert!(done && said.contains("need a restart: nginx_config.worker_processes"), "{said}");
+    edited("\"ssl\":{", "\"ssl\":{\"ssl_trusted_certificate\":\"/no/such.pem\",");
+    let (done, said) = reload(&[]);
+    assert!(!done && said.contains("nothing changes") && said.contains("/no/such.pem"), "{said}");
+    edited("a", "a");
+    assert!(reload(&[]).0);
     // Without -c, the running process's own file is checked.
     std::fs::write(gateway.dir().join("config.yaml"), "apisix: 3\n").unwrap();
     let (done, said) = reload(&[]);

@@ -52,6 +52,112 @@ fn the_upstream_is_told_who_asks() {
     assert_eq!(request.field("x-forwarded-port"), Some("81"));
 }
 
+/// What a peer claims of those it speaks for.
+const CLAIMS: &str = "Host: shop.example:81\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: https\r\n\
+    X-Forwarded-Host: claimed.example\r\nX-Forwarded-Port: 8443\r\nForwarded: for=9.9.9.9\r\n";
+
+#[test]
+fn only_trusted_addresses_say_for_whom_they_speak() {
+    let told = |trusted: &Value| {
+        let (server, seen) = Upstream::recording();
+        let gateway = Gateway::with(json!({ "apisix": { "trusted_addresses": trusted } }));
+        gateway.route_all(&server.address());
+        let request = ask(&gateway, &seen, CLAIMS);
+        let names =
+            ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "forwarded"];
+        names.map(|name| request.all(name).join("|"))
+    };
+    let trusted = ["9.9.9.9, 127.0.0.1", "https", "claimed.example", "8443", "for=9.9.9.9"];
+    assert_eq!(told(&json!(["127.0.0.0/8"])), trusted);
+    assert_eq!(told(&json!(["10.0.0.0/8"])), ["127.0.0.1", "http", "shop.example:81", "81", ""]);
+    // Without the key nobody is trusted, and the list of addresses grows as ever.
+    assert_eq!(told(&json!(null)), ["9.9.9.9, 127.0.0.1", "http", "shop.example:81", "81", ""]);
+}
+
+#[test]
+fn claims_of_others_match_no_route_and_reach_no_plugin() {
+    let (server, seen) = Upstream::recording();
+    let log = "$http_x_forwarded_for|$http_x_forwarded_proto|$original_x_forwarded_for|$original_forwarded";
+    let mut gateway = Gateway::with(json!({
+        "apisix": { "trusted_addresses": ["10.0.0.0/8"] },
+        "nginx_config": { "http": { "access_log_format": log } },
+    }));
+    let upstream = json!({ "nodes": { server.address(): 1 }, "type": "roundrobin" });
+    let route = |id: &str, uri: &str, vars: Value, plugins: Value| {
+        let body = json!({ "uri": uri, "vars": vars, "plugins": plugins, "upstream": upstream });
+        gateway.put(&format!("routes/{id}"), &body);
+    };
+    let given = |name: &str, value: &str| json!([[name, "==", value]]);
+    route("1", "/for", given("http_x_forwarded_for", "9.9.9.9"), json!({}));
+    route("2", "/claimed", given("http_x_forwarded_proto", "https"), json!({}));
+    route("3", "/observed", given("http_x_forwarded_proto", "http"), json!({}));
+    route("4", "/forwarded", json!([["http_forwarded", "~~", "."]]), json!({}));
+    let real_ip =
+        json!({ "real-ip": { "source": "http_x_forwarded_for", "trusted_addresses": ["127.0.0.1"] } });
+    route("5", "/real-ip", json!([]), real_ip);
+    route("6", "/redirect", json!([]), json!({ "redirect": { "http_to_https": true } }));
+    let over_http1 = |gateway: &Gateway, path: &str| {
+        let mut client = gateway.connect();
+        client.send(format!("GET {path} HTTP/1.1\r\n{CLAIMS}\r\n"));
+        client.response().status()
+    };
+    let over_http2 = |gateway: &Gateway, path: &str| -> u16 {
+        let mut curl = std::process::Command::new("curl");
+        curl.args([
+            "-s",
+            "--max-time",
+            "20",
+            "--http2-prior-knowledge",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+        ]);
+        CLAIMS.lines().for_each(|line| {
+            curl.args(["-H", line]);
+        });
+        let output = curl.arg(format!("http://127.0.0.1:{}{path}", gateway.port)).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).parse().unwrap()
+    };
+    let statuses = |gateway: &Gateway| {
+        let paths = ["/for", "/claimed", "/observed", "/forwarded", "/redirect"];
+        paths.map(|path| {
+            let (one, two) = (over_http1(gateway, path), over_http2(gateway, path));
+            assert_eq!(one, two, "{path}");
+            one
+        })
+    };
+    assert_eq!(statuses(&gateway), [404, 404, 200, 404, 301]);
+    seen.take();
+    for ask in [over_http1, over_http2] {
+        assert_eq!(ask(&gateway, "/real-ip"), 200);
+        assert_eq!(seen.only().field("x-real-ip"), Some("127.0.0.1"));
+    }
+    assert_eq!(gateway.access_log(1)[0], "-|http|9.9.9.9|for=9.9.9.9");
+    // The same connections are trusted, once a reload says so.
+    let mut open = gateway.connect();
+    open.send(format!("GET /for HTTP/1.1\r\n{CLAIMS}\r\n"));
+    assert_eq!(open.response().status(), 404);
+    gateway.reload(&json!({ "apisix": { "trusted_addresses": ["127.0.0.1"] } }));
+    open.send(format!("GET /for HTTP/1.1\r\n{CLAIMS}\r\n"));
+    assert_eq!(open.response().status(), 200);
+    assert_eq!(statuses(&gateway), [200, 200, 404, 200, 200]);
+}
+
+#[test]
+fn fields_with_underscores_are_dropped_where_the_configuration_says_so() {
+    let fields = "Host: a\r\nX_Tenant: 1\r\nX-Kept: 2\r\n_: 3\r\nX-Last: 4\r\n";
+    for (setting, tenant) in [("on", Some("1")), ("off", None)] {
+        let (server, seen) = Upstream::recording();
+        let gateway = Gateway::with_http(&json!({ "underscores_in_headers": setting }));
+        gateway.route_with(&server.address(), &json!({}), &json!({ "vars": [["http_x_kept", "==", "2"]] }));
+        let request = ask(&gateway, &seen, fields);
+        assert_eq!(request.field("x_tenant"), tenant, "{setting}");
+        assert_eq!((request.field("x-kept"), request.field("x-last")), (Some("2"), Some("4")));
+        assert_eq!(request.field("_").is_some(), tenant.is_some());
+    }
+}
+
 #[test]
 fn a_known_proxy_says_who_its_client_is() {
     let (gateway, server, seen) = start(&json!({}));

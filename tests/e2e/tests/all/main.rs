@@ -4,6 +4,7 @@
 
 mod admin_access;
 mod batch_requests;
+mod admin_tls;
 mod bench;
 mod bodies;
 mod body_filters;

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 /// An authority, and a folder for the files that tools want.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+pub(crate) struct Authority {
+    pub(crate) issuer: CertifiedIssuer<'static, KeyPair>,
     dir: TempDir,
 }
 
 /// A chain and its key in PEM.
 #[derive(Clone)]
-struct Pair {
-    cert: String,
-    key: String,
+pub(crate) struct Pair {
+    pub(crate) cert: String,
+    pub(crate) key: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, "root");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,12 +40,12 @@ impl Authority {
         Pair { cert, key: key.serialize_pem() }
     }
 
-    fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("root.pem")
     }
 
     /// Files with a certificate and its key.
-    fn files(&self, name: &str, pair: &Pair) -> (String, String) {
+    pub(crate) fn files(&self, name: &str, pair: &Pair) -> (String, String) {
         let (cert, key) =
             (self.dir.path().join(format!("{name}.crt")), self.dir.path().join(format!("{name}.key")));
         std::fs::write(&cert, &pair.cert).unwrap();

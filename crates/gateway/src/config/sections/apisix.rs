@@ -4,6 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use discovery::names::Asking;
+use ipnet::IpNet;
+
 use super::listening::Ports;
 use super::node_listening::{self, Addresses};
 use crate::config::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
@@ -14,7 +17,7 @@ use crate::config::yaml::Value;
 /// The data plane's settings.
 pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {
     let default = Proxy::default();
-    let ipv6 = apisix.bool("enable_ipv6", default.ipv6);
+    let ipv6 = apisix.bool("enable_ipv6", true);
     let routers = [
         ("radixtree_host_uri", RouterKind::HostUri),
         ("radixtree_uri", RouterKind::Uri),
@@ -22,9 +25,7 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
     ];
     Proxy {
         listen: node_listen(apisix, ipv6, ports),
-        reuse_port: apisix.bool("enable_reuseport", default.reuse_port),
         http2: apisix.bool("enable_http2", default.http2),
-        ipv6,
         id: apisix.text("id").map(str::to_owned),
         server_tokens: apisix.bool("enable_server_tokens", default.server_tokens),
         show_upstream_status: apisix
@@ -40,21 +41,19 @@ pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut
             .and_then(|bytes| usize::try_from(bytes).ok())
             .unwrap_or(default.graphql_max_size),
         router: apisix.section("router").choice("http", &routers, default.router),
-        resolver_timeout: apisix.duration("resolver_timeout", default.resolver_timeout),
-        dns_resolver: apisix
-            .list("dns_resolver")
-            .map(|items| items.iter().filter_map(name_server).collect())
-            .unwrap_or_default(),
-        dns_resolver_valid: apisix
-            .field("dns_resolver_valid")
-            .and_then(|field| field.integer(0..=i64::from(u32::MAX)))
-            .map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
-        resolver_search: apisix.bool("enable_resolv_search_opt", default.resolver_search),
-        trusted_addresses: apisix
-            .list("trusted_addresses")
-            .map(|items| items.iter().filter_map(Field::network).collect()),
+        names: names(apisix),
+        trusted_addresses: trusted_addresses(apisix),
         disable_healthcheck: apisix.bool("disable_upstream_healthcheck", default.disable_healthcheck),
     }
+}
+
+/// `trusted_addresses`; as in APISIX's schema an empty list is a mistake.
+fn trusted_addresses(apisix: &Section<'_>) -> Vec<IpNet> {
+    let Some(items) = apisix.list("trusted_addresses") else { return Vec::new() };
+    if let (true, Some(field)) = (items.is_empty(), apisix.field("trusted_addresses")) {
+        field.fail::<()>("no address is named", "name one, such as 10.0.0.0/8, or remove the key");
+    }
+    items.iter().filter_map(Field::network).collect()
 }
 
 /// The files that resources may name.
@@ -76,6 +75,21 @@ fn folder(field: &Field<'_>, relative: bool) -> Option<PathBuf> {
         return field.fail(format!("{path:?} is no absolute path"), "write it from the root, like /srv/www");
     }
     Some(path)
+}
+
+/// How names are resolved. A timeout of zero would be no name at all.
+fn names(apisix: &Section<'_>) -> Asking {
+    let default = Asking::default();
+    let servers = apisix.list("dns_resolver").unwrap_or_default();
+    Asking {
+        servers: servers.iter().filter_map(name_server).collect(),
+        timeout: apisix.duration("resolver_timeout", default.timeout).max(Duration::from_millis(100)),
+        valid: apisix
+            .field("dns_resolver_valid")
+            .and_then(|field| field.integer(1..=i64::from(u32::MAX)))
+            .map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
+        search: apisix.bool("enable_resolv_search_opt", default.search),
+    }
 }
 
 fn name_server(field: &Field<'_>) -> Option<SocketAddr> {

@@ -75,7 +75,7 @@ fn etcd(section: &Section<'_>) -> Etcd {
             crate::config::yaml::Value::List(_) => {
                 let endpoints: Vec<Endpoint> =
                     field.list().unwrap_or_default().into_iter().filter_map(endpoint).collect();
-                if endpoints.is_empty() {
+                if field.list().is_some_and(|items| items.is_empty()) {
                     field.fail::<()>(
                         "no member of the cluster is named",
                         "add one, like http://127.0.0.1:2379",
@@ -125,7 +125,11 @@ mod tests {
     use crate::config::read_text;
 
     fn settings(text: &str) -> Result<(Role, Provider, bool), String> {
-        let loaded = read_text("f", text, &|_| None).map_err(|report| report.to_string())?;
+        let keyring = match text.strip_prefix("apisix: {") {
+            Some(rest) => format!("apisix: {{data_encryption: {{keyring: []}}, {rest}"),
+            None => format!("apisix: {{data_encryption: {{keyring: []}}}}\n{text}"),
+        };
+        let loaded = read_text("f", &keyring, &|_| None).map_err(|report| report.to_string())?;
         let settings = loaded.settings;
         Ok((settings.role, settings.provider, settings.admin.is_some()))
     }
@@ -181,6 +185,27 @@ mod tests {
             let said = settings(text).unwrap_err();
             assert!(said.contains(words), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn a_cluster_without_a_keyring_in_common_stores_secrets_as_they_are_and_says_so() {
+        for text in [
+            "deployment:\n  etcd:\n    host: ['http://127.0.0.1:2379']\n",
+            "deployment:\n  role: data_plane\n",
+            "deployment: {role_traditional: {config_provider: etcd}}\n",
+        ] {
+            let loaded = read_text("f", text, &|_| None).unwrap();
+            assert_eq!(loaded.warnings.problems.len(), 1, "{}", loaded.warnings);
+            assert!(loaded.warnings.to_string().contains("without encryption"), "{}", loaded.warnings);
+            assert_eq!(loaded.settings.data_encryption.keyring, Some(Vec::new()));
+            let common = format!("apisix: {{data_encryption: {{keyring: [0123456789abcdef]}}}}\n{text}");
+            let loaded = read_text("f", &common, &|_| None).unwrap();
+            assert!(loaded.warnings.problems.is_empty(), "{}", loaded.warnings);
+        }
+        assert_eq!(read_text("f", "", &|_| None).unwrap().settings.data_encryption.keyring, None);
+        // One mistake of a member is one line.
+        let said = settings("deployment: {etcd: {host: ['127.0.0.1:2379']}}").unwrap_err();
+        assert_eq!(said.matches("f:").count(), 1, "{said}");
     }
 
     #[test]

@@ -1,9 +1,29 @@
 //! `apisix.data_encryption`, and `apisix.lru.secret` beside it.
 
 use crate::config::data_encryption::DataEncryption;
+use crate::config::problem::{Problem, Problems};
 use crate::config::read::{Field, Section};
 use crate::config::yaml::Value;
 use std::time::Duration;
+
+/// Sees to it that nodes which share etcd read each other's secrets. Without a keyring each would make a key of its own, so
+/// nothing is encrypted then, as in APISIX.
+pub(super) fn share(encryption: &mut DataEncryption, deployment: &Section<'_>, problems: &Problems) {
+    if encryption.keyring.is_some() {
+        return;
+    }
+    encryption.keyring = Some(Vec::new());
+    let field = deployment.section("etcd").field("host").or_else(|| deployment.field("role"));
+    let problem = Problem::warning(
+        field.map(|field| field.at()),
+        "apisix.data_encryption.keyring",
+        "secrets are stored in etcd without encryption: nodes need a key in common, and none is configured",
+    );
+    problems.add(problem.hint(
+        "write the same list on every node, such as one key made with `openssl rand -hex 16`; add the data.key of a node \
+         that has stored secrets before",
+    ));
+}
 
 pub(super) fn read(apisix: &Section<'_>) -> DataEncryption {
     let default = DataEncryption::default();

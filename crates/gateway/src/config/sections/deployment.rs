@@ -1,11 +1,12 @@
 //! `deployment.admin`: the Admin API.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use super::listening::Ports;
 use crate::config::Reach;
 use crate::config::read::{Field, Section};
-use crate::config::settings::{Admin, AdminKey, AdminRole, AdminVersion};
+use crate::config::settings::{Admin, AdminKey, AdminRole, AdminTls, AdminVersion};
 
 /// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
 pub(super) fn read<'a>(
@@ -26,23 +27,19 @@ pub(super) fn read<'a>(
 
 fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
     let default = Admin::default();
-    if let Some(https) = section.field("https_admin")
-        && https.bool() == Some(true)
-    {
-        https.fail::<()>(
-            "TLS for the Admin API is not built yet, and it is not served in the clear where TLS was asked for",
-            "remove the key and keep the Admin API on a loopback address",
-        );
-    }
     let key_required = section.bool("admin_key_required", default.key_required);
-    if let Some(field) = section.field("admin_key_required")
-        && !key_required
-        && !listen.ip().is_loopback()
-    {
-        field.warn(
-            "without keys the Admin API answers clients on this machine alone",
-            "configure admin_key to reach it from elsewhere",
-        );
+    if let Some(field) = section.field("admin_key_required").filter(|_| !key_required) {
+        if listen.ip().is_loopback() {
+            field.warn(
+                "everybody on this machine may change the configuration without a key",
+                "remove the key, and send X-API-KEY; the key is kept in admin.key where none is configured",
+            );
+        } else {
+            field.warn(
+                "without keys the Admin API answers clients on this machine alone",
+                "configure admin_key to reach it from elsewhere",
+            );
+        }
     }
     // APISIX takes everything but v3 for v2, and its own tests write `default`.
     let versions = [("v3", AdminVersion::V3), ("v2", AdminVersion::V2), ("default", AdminVersion::V2)];
@@ -64,6 +61,34 @@ fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
         version: section.choice("admin_api_version", &versions, default.version),
         cors: section.bool("enable_admin_cors", default.cors),
         streams: default.streams,
+        tls: tls(section),
+    }
+}
+
+/// `https_admin` with the files of `admin_api_mtls`.
+fn tls(section: &Section<'_>) -> Option<AdminTls> {
+    let files = section.section("admin_api_mtls");
+    // APISIX's examples leave what is not used empty.
+    let file = |key: &str| files.text(key).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let (cert, key) = (file("admin_ssl_cert"), file("admin_ssl_cert_key"));
+    let client_ca = file("admin_ssl_ca_cert");
+    let https = section.field("https_admin");
+    if !https.as_ref().and_then(Field::bool).unwrap_or(false) {
+        if let (Some(field), true) = (section.field("admin_api_mtls"), cert.is_some() || client_ca.is_some())
+        {
+            field.warn(
+                "without effect: the Admin API is not encrypted and asks nobody for a certificate",
+                "write https_admin: true beside it",
+            );
+        }
+        return None;
+    }
+    match (cert, key, https) {
+        (Some(cert), Some(key), _) => Some(AdminTls { cert, key, client_ca }),
+        (_, _, https) => https?.fail(
+            "HTTPS for the Admin API needs a certificate and its key",
+            "name both files: admin_api_mtls.admin_ssl_cert and admin_api_mtls.admin_ssl_cert_key",
+        ),
     }
 }
 

@@ -14,7 +14,7 @@ mod streams;
 mod tls;
 
 use super::Reach;
-use super::centre::Role;
+use super::centre::{Provider, Role};
 use super::env::Lookup;
 use super::problem::Problems;
 use super::read::Section;
@@ -47,7 +47,20 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
         proxy_protocol = ProxyProtocol::default();
     }
     let streams = streams::streams(&apisix, &nginx, mode, &mut ports);
+    let mut data_encryption = data_encryption::read(&apisix);
+    if matches!(provider, Provider::Etcd(_)) {
+        data_encryption::share(&mut data_encryption, &deployment, problems);
+    }
+    let names = |all: &[plugin::PluginDef]| all.iter().map(|def| def.name.to_string()).collect::<Vec<_>>();
+    for (key, built_in) in
+        [("plugins", names(&::plugins::all())), ("stream_plugins", names(&::plugins::stream()))]
+    {
+        let built_in: Vec<&str> = built_in.iter().map(String::as_str).collect();
+        plugins::check_names(root, key, &built_in);
+    }
     ports.report_conflicts(problems);
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    nginx::check_user(&nginx, rustix::process::geteuid().as_raw(), &accounts);
     Settings {
         role,
         provider,
@@ -60,7 +73,7 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
         logs: nginx::logs(&nginx),
         files: apisix::files(&apisix),
         admin: admin.map(|admin| Admin { streams: mode.streams, ..admin }),
-        data_encryption: data_encryption::read(&apisix),
+        data_encryption,
         proxy_cache: proxy_cache::read(&apisix),
         control,
         status,

@@ -8,7 +8,7 @@ use crate::config::defaults::{STREAM_FORMAT, STREAM_LOG};
 use crate::config::env::Lookup;
 use crate::config::problem::{Problem, Problems};
 use crate::config::read::{Field, Section};
-use crate::config::settings::{AccessLog, Escape, HeaderBuffers, Http, Logs, Process, UpstreamPool};
+use crate::config::settings::{AccessLog, Escape, Http, Logs, Process, UpstreamPool};
 use crate::config::units;
 use crate::config::yaml::Value;
 
@@ -44,7 +44,34 @@ pub(super) fn process(
             1,
             default.worker_connections,
         ),
-        user: nginx.text("user").map(str::to_owned),
+    }
+}
+
+/// `user`: the gateway never changes its user, so it has to be the one it runs as. `own` is the id of that; `accounts` has
+/// the form of `/etc/passwd`.
+pub(super) fn check_user(nginx: &Section<'_>, own: u32, accounts: &str) {
+    let Some(field) = nginx.field("user") else { return };
+    let Some(text) = field.text() else { return };
+    // nginx takes a group behind it.
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let id_of = |line: &str| {
+        let mut parts = line.split(':');
+        (parts.next() == Some(name)).then(|| parts.nth(1)?.parse::<u32>().ok()).flatten()
+    };
+    match accounts.lines().find_map(id_of) {
+        Some(id) if id == own => {}
+        // As for nginx: who isn't root can't become another user.
+        _ if own != 0 => field.warn(
+            format!("without effect: this process runs as user {own}, and does not change its user"),
+            "remove the key, or start the gateway as that user",
+        ),
+        _ => {
+            field.fail::<()>(
+                format!("the gateway does not change its user, and would serve as root instead of {name:?}"),
+                "start it as that user (systemd: User=, with AmbientCapabilities=CAP_NET_BIND_SERVICE for ports below \
+                 1024) and remove the key",
+            );
+        }
     }
 }
 
@@ -57,6 +84,7 @@ pub(super) fn http(http: &Section<'_>) -> Http {
         None if http.is_emptied("real_ip_from") => Vec::new(),
         None => default.real_ip_from,
     };
+    http.field("large_client_header_buffers").and_then(|field| check_header_buffers(&field));
     Http {
         keepalive_timeout: http.duration("keepalive_timeout", default.keepalive_timeout),
         keepalive_requests: count(http, "keepalive_requests", 1, default.keepalive_requests),
@@ -66,10 +94,6 @@ pub(super) fn http(http: &Section<'_>) -> Http {
         client_max_body_size: http.size("client_max_body_size", default.client_max_body_size),
         send_timeout: http.duration("send_timeout", default.send_timeout),
         underscores_in_headers: http.switch("underscores_in_headers", default.underscores_in_headers),
-        header_buffers: http
-            .field("large_client_header_buffers")
-            .and_then(|field| header_buffers(&field))
-            .unwrap_or(default.header_buffers),
         real_ip_header: http.text("real_ip_header").map_or(default.real_ip_header, str::to_owned),
         real_ip_recursive: http.switch("real_ip_recursive", default.real_ip_recursive),
         real_ip_from,
@@ -99,7 +123,33 @@ fn of_streams() -> AccessLog {
     AccessLog { path: STREAM_LOG.into(), format: STREAM_FORMAT.to_owned(), ..AccessLog::default() }
 }
 
+/// Warns of variables of a log format that nobody knows.
+fn check_format(section: &Section<'_>) {
+    let Some(field) = section.field("access_log_format") else { return };
+    let (Value::Text(text) | Value::Filled(text)) = field.value() else { return };
+    let unknown = observe::access_log::custom_variables(text).into_iter();
+    let unknown = unknown.filter(|name| !OF_STREAMS.contains(&name.as_str())).map(|name| format!("${name}"));
+    let unknown: Vec<String> = unknown.collect();
+    if !unknown.is_empty() {
+        field.warn(
+            format!("unknown variables, which are empty unless a plugin sets them: {}", unknown.join(", ")),
+            "write names of nginx or APISIX, such as $remote_addr, or remove them",
+        );
+    }
+}
+
+/// Variables that sessions have and requests have not.
+const OF_STREAMS: [&str; 6] = [
+    "protocol",
+    "session_time",
+    "bytes_received",
+    "upstream_bytes_sent",
+    "upstream_bytes_received",
+    "upstream_connect_time",
+];
+
 fn access_log(section: &Section<'_>, default: AccessLog, enabled: bool) -> Option<AccessLog> {
+    check_format(section);
     let escapes = [("default", Escape::Default), ("json", Escape::Json), ("none", Escape::None)];
     let buffer = section.size("access_log_buffer", default.buffer as u64);
     let log = AccessLog {
@@ -160,22 +210,25 @@ fn workers_variable(lookup: Lookup<'_>, problems: &Problems) -> Option<usize> {
     }
 }
 
-/// `<number> <size>`.
-fn header_buffers(field: &Field<'_>) -> Option<HeaderBuffers> {
+/// `<number> <size>` of `large_client_header_buffers`: a line must fit into one buffer and the head into all. The limits
+/// are fixed, so smaller ones are not kept, and larger ones can't be.
+fn check_header_buffers(field: &Field<'_>) -> Option<()> {
+    const HINT: &str = "remove the key, or write \"4 8k\": a head may have 32 KiB, and each line of it 8 KiB";
     let text = field.text()?;
-    let parsed = text.split_once(' ').and_then(|(count, bytes)| {
-        let bytes = usize::try_from(units::size(bytes.trim()).ok()?).ok()?;
-        Some(HeaderBuffers { count: count.parse().ok()?, bytes })
-    });
-    match parsed {
-        Some(buffers) if (1..=64).contains(&buffers.count) && (1_024..=1 << 20).contains(&buffers.bytes) => {
-            Some(buffers)
-        }
-        _ => field.fail(
-            format!("expected a number and a size such as \"4 8k\", found {text:?}"),
-            "1 to 64 buffers of 1k to 1m each",
-        ),
+    let parsed = text
+        .split_once(' ')
+        .and_then(|(count, bytes)| Some((count.parse::<u64>().ok()?, units::size(bytes.trim()).ok()?)));
+    let Some((count, bytes)) = parsed else {
+        return field.fail(format!("expected a number and a size such as \"4 8k\", found {text:?}"), HINT);
+    };
+    let (line, head) = (wire::http1::LINE_MAX as u64, wire::http1::HEAD_MAX as u64);
+    if bytes > line || count.saturating_mul(bytes) > head {
+        return field.fail("request heads can't be larger than 4 buffers of 8k", HINT);
     }
+    if count.saturating_mul(bytes) < head || bytes < line {
+        field.warn("without effect: larger request heads are accepted, up to 4 buffers of 8k", HINT);
+    }
+    Some(())
 }
 
 fn count(section: &Section<'_>, key: &str, least: i64, default: u64) -> u64 {
@@ -186,4 +239,31 @@ fn count(section: &Section<'_>, key: &str, least: i64, default: u64) -> u64 {
 fn number(section: Section<'_>, key: &str, least: i64, default: usize) -> usize {
     let count = count(&section, key, least, default as u64);
     usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::problem::Severity;
+    use crate::config::yaml;
+
+    #[test]
+    fn a_user_is_the_one_that_runs_the_gateway_or_a_mistake() {
+        let accounts = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\nbroken\n";
+        for (user, own, expected) in [
+            ("root", 0, None),
+            ("nobody", 65_534, None),
+            ("nobody nogroup", 65_534, None),
+            ("nobody", 0, Some(Severity::Error)),
+            ("somebody", 0, Some(Severity::Error)),
+            ("root", 1_000, Some(Severity::Warning)),
+            ("nobody", 1_000, Some(Severity::Warning)),
+        ] {
+            let root = yaml::parse(&format!("user: {user}\n")).unwrap();
+            let problems = Problems::default();
+            check_user(&Section::root(&root, &problems), own, accounts);
+            let found = problems.into_sorted();
+            assert_eq!(found.first().map(|problem| problem.severity), expected, "{user} {own}");
+        }
+    }
 }

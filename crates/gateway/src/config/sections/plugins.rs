@@ -13,6 +13,28 @@ pub(super) fn names(root: &Section<'_>, key: &str) -> Option<Vec<String>> {
     }
 }
 
+/// Warns of names in the list at `key` that are none of `built_in`: of one that is most likely misspelt by itself, and of
+/// the others, which APISIX has, in one line.
+pub(super) fn check_names(root: &Section<'_>, key: &str, built_in: &[&str]) {
+    let mut missing = Vec::new();
+    for item in root.list(key).unwrap_or_default() {
+        let Some(name) = item.text().filter(|name| !built_in.contains(name)) else { continue };
+        // Names of APISIX's plugins lie two letters from each other; a typing error is one.
+        match built_in.iter().find(|other| strsim::damerau_levenshtein(name, other) == 1) {
+            Some(near) => {
+                item.warn(format!("unknown plugin {name}, left out"), format!("did you mean {near}?"));
+            }
+            None => missing.push(name),
+        }
+    }
+    if let (false, Some(field)) = (missing.is_empty(), root.field(key)) {
+        field.warn(
+            format!("plugins that are not built in are left out: {}", missing.join(", ")),
+            "remove them: a resource that uses one is refused",
+        );
+    }
+}
+
 /// By plugin, its attributes as JSON.
 pub(super) fn attributes(root: &Section<'_>) -> serde_json::Map<String, serde_json::Value> {
     match root.field("plugin_attr").map(|field| field.json()) {

@@ -1,7 +1,5 @@
 //! `apisix.ssl`: TLS with clients, and whom upstreams' certificates are trusted to be signed by.
 
-use std::net::IpAddr;
-
 use super::listening::Ports;
 use super::node_listening::{self, Addresses};
 use crate::config::defaults::TLS_PORT;
@@ -35,30 +33,12 @@ pub(super) fn tls<'a>(apisix: &Section<'a>, ports: &mut Ports<'a>) -> Tls {
 fn listen<'a>(section: &Section<'a>, addresses: &mut Addresses, ports: &mut Ports<'a>) {
     let items = section.list("listen").unwrap_or_default();
     for field in &items {
-        let Some((ip, port)) = listen_item(field) else { continue };
+        let Some((ip, port)) = node_listening::item(field, TLS_PORT) else { continue };
         addresses.add(ip, port, Some(field), ports);
     }
     if items.is_empty() {
         addresses.add(None, TLS_PORT, None, ports);
     }
-}
-
-fn listen_item(field: &Field<'_>) -> Option<(Option<IpAddr>, u16)> {
-    if let Value::Map(_) = field.value() {
-        let item = field.as_section();
-        if item.bool("enable_http3", false)
-            && let Some(http3) = item.field("enable_http3")
-        {
-            http3.warn(
-                "accepted, without effect: HTTP/3 is not spoken",
-                "HTTP/2 and HTTP/1.1 are served on this port",
-            );
-        }
-        if let Some(http2) = item.field("enable_http2") {
-            http2.warn("accepted, without effect", "use apisix.enable_http2, as in APISIX since 3.9");
-        }
-    }
-    node_listening::item(field, TLS_PORT)
 }
 
 /// In one text, as for nginx, or as a list.
