@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod admin_access;
-mod batch_requests;
 mod admin_tls;
+mod batch_requests;
 mod bench;
 mod bodies;
 mod body_filters;
