@@ -81,7 +81,6 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
     let mount = mount(&settings, admin.as_ref(), control.handle());
     let metrics = Arc::clone(&parts.metrics);
     let api = settings.control.map(|_| Arc::new(parts.control_api(&plan, &settings)));
-    let (file, memory) = (parts.centre.file.clone(), parts.centre.memory.clone());
     let admin_tls = Arc::new(ListenerTls::new(plan.admin_tls.clone()));
     let mut running = Running {
         started,
@@ -95,8 +94,8 @@ pub fn run(mut settings: Settings, started: Started, ready: Announcement) -> any
         own,
         plugins,
         rebuilds,
-        file,
-        memory,
+        file: parts.centre.file.clone(),
+        memory: parts.centre.memory.clone(),
         published: Arc::clone(&parts.published),
     };
     let bound = Bound::new(running.engine_config())?;

@@ -132,7 +132,6 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         }
         Origin::Nobody(error) => respond::give_up(&mut exchange, &error),
     };
-    // Logs and counters last, when everything is known.
     finish::record(worker, &snapshot, route, &body, &mut exchange);
     if after == After::Drain {
         after = Box::pin(respond::drain(link, &mut body)).await;

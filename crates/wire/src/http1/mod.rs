@@ -3,6 +3,7 @@
 
 mod decoder;
 mod encode;
+mod error;
 pub mod request;
 pub mod response;
 mod scan;
