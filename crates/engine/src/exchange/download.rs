@@ -237,7 +237,7 @@ impl<'e> Ends<'e, '_, '_> {
             // The other protocol's first bytes may have come with the head.
             message.out.extend_from_slice(&buffer[start..filled]);
         }
-        let complete = flow.run(self, buffer, message.out, exchange).await;
+        let complete = flow.run(self, buffer, message.out, exchange).await?;
         exchange.timing.sent_body_bytes = exchange.timing.sent_bytes.saturating_sub(head_len);
         // Bytes after the response belong to no request: such a connection is not used again.
         let upstream = UpstreamReuse::when(reusable && flow.start == flow.filled);
@@ -284,19 +284,21 @@ pub(super) struct BodyFlow {
 }
 
 impl BodyFlow {
-    /// Sends `head` and the body after it. `false` when either side broke off; the reason is logged.
+    /// Sends `head` and the body after it; `false` when either side broke off, for a reason that is logged. An error
+    /// means that the client has been sent nothing: what came of the body with its head is malformed.
     async fn run(
         &mut self,
         ends: &mut Ends<'_, '_, '_>,
         buffer: &mut [u8],
         head: &mut Vec<u8>,
         exchange: &mut Exchange<'_>,
-    ) -> bool {
+    ) -> Result<bool, ProxyError> {
         match self.pump(ends, buffer, head, exchange).await {
-            Ok(()) => true,
+            Ok(()) => Ok(true),
+            Err(error) if error.side == Side::Upstream && exchange.timing.sent_bytes == 0 => Err(error),
             Err(error) => {
                 rewritten::cut_off(exchange, &error);
-                false
+                Ok(false)
             }
         }
     }

@@ -176,6 +176,28 @@ fn a_body_that_breaks_off_is_seen_to_be_incomplete() {
 }
 
 #[test]
+fn a_body_that_is_malformed_from_the_start_is_502() {
+    for (version, filters) in [("1.1", false), ("1.0", false), ("1.1", true)] {
+        let upstream = Upstream::serve(|mut peer, _| {
+            let _ = peer.request();
+            let _ = peer.try_send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n");
+        });
+        let gateway = Gateway::start();
+        let plugins = if filters { json!({ "plugins": { "gzip": {} } }) } else { json!({}) };
+        gateway.route_with(&upstream.address(), &json!({ "retries": 2 }), &plugins);
+        let mut client = gateway.connect();
+        for _ in 0..2 {
+            client.send(format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: keep-alive\r\n\r\n"));
+            let answer = client.response();
+            assert_eq!(answer.status(), 502, "HTTP/{version}");
+            assert!(!answer.text().contains("hello"));
+        }
+        assert_eq!(upstream.connections(), 2, "one for each request, and none of them is used again");
+        assert!(gateway.stderr().contains("invalid chunk size"), "{}", gateway.stderr());
+    }
+}
+
+#[test]
 fn a_response_without_framing_ends_with_its_connection() {
     let upstream = Upstream::serve(|mut peer, _| {
         let _ = peer.request();
