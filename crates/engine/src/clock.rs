@@ -4,6 +4,7 @@ use crate::timer::TICK;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
+use wire::{FieldLines, FieldSink};
 
 pub(crate) const TICK_MS: u64 = TICK.as_millis() as u64;
 
@@ -41,7 +42,7 @@ pub(crate) struct Clock {
     start: Instant,
     now: Now,
     /// `Server: ...\r\nDate: ...\r\n`, of `date_second`.
-    lines: RefCell<Vec<u8>>,
+    lines: RefCell<FieldLines>,
     server: RefCell<String>,
     date_second: Cell<u64>,
     unix_ms: Cell<u64>,
@@ -53,7 +54,7 @@ impl Clock {
         let clock = Self {
             start: Instant::now(),
             now: Now::default(),
-            lines: RefCell::new(Vec::new()),
+            lines: RefCell::default(),
             server: RefCell::new(server.to_owned()),
             date_second: Cell::new(u64::MAX),
             unix_ms: Cell::new(0),
@@ -78,8 +79,10 @@ impl Clock {
         let second = since_epoch.as_secs();
         if self.date_second.replace(second) != second {
             let date = httpdate::fmt_http_date(wall);
-            *self.lines.borrow_mut() =
-                format!("Server: {}\r\nDate: {date}\r\n", self.server.borrow()).into_bytes();
+            let mut lines = self.lines.borrow_mut();
+            lines.clear();
+            lines.push("Server", self.server.borrow().as_bytes());
+            lines.push("Date", date.as_bytes());
         }
     }
 
@@ -108,7 +111,7 @@ impl Clock {
 
     /// Appends the `Server` and `Date` lines.
     #[inline]
-    pub(crate) fn write_lines(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.lines.borrow());
+    pub(crate) fn write_lines(&self, out: &mut impl FieldSink) {
+        out.lines(self.lines.borrow().all());
     }
 }

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use wire::http1::HEAD_MAX;
 use wire::http2::Opening;
-use wire::{HeadError, RequestView};
+use wire::{FieldLines, HeadError, RequestView};
 
 /// How long a closing connection is read on, so that the client can read the answer before the reset that unread
 /// bytes would cause: nginx's `lingering_time`, and its default.
@@ -41,7 +41,7 @@ pub(crate) struct Link<'c> {
     pub(crate) client: &'c Client,
     pub(crate) timer: &'c Timer,
     /// `X-Real-IP`, `X-Forwarded-For` and `X-Forwarded-Proto` lines, the same for every request of the connection.
-    pub(crate) forwarded: &'c [u8],
+    pub(crate) forwarded: &'c FieldLines,
     /// Whether the peer's own `X-Forwarded-*` are believed.
     pub(crate) trusted: bool,
     /// Number of the request on the connection, from 1.
@@ -197,7 +197,7 @@ fn opening(link: &Link<'_>, scratch: &Scratch) -> Opening {
 /// The client that the proxy at the other end names, with the lines that tell upstreams of it.
 pub(crate) struct Named {
     pub(crate) client: Client,
-    pub(crate) forwarded: Vec<u8>,
+    pub(crate) forwarded: FieldLines,
 }
 
 /// Who that is in this request. Boxed: most connections have no such proxy, and would carry its size with them.

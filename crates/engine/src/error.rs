@@ -55,18 +55,10 @@ impl ProxyError {
 
     /// An I/O error on one side.
     pub(crate) fn io(side: Side, error: &io::Error) -> Self {
-        if side == Side::Upstream
-            && let Some(error) = StreamError::of(error)
-        {
-            return match error {
-                StreamError::Refused => {
-                    let reason = "upstream refused the request unprocessed (REFUSED_STREAM or GOAWAY)";
-                    Self::new(side, ErrorKind::Refused, reason).retriable()
-                }
-                StreamError::Reset => {
-                    Self::new(side, ErrorKind::Reset, "stream reset by upstream (RST_STREAM)")
-                }
-            };
+        match StreamError::of(error) {
+            Some(StreamError::Malformed(why)) => return Self::new(side, ErrorKind::Protocol, why),
+            Some(error) if side == Side::Upstream => return Self::stream(error),
+            _ => {}
         }
         let reason = match error.kind() {
             // Not the kernel's ENOMEM.
@@ -81,6 +73,18 @@ impl ProxyError {
             _ => by_code(error),
         };
         Self::new(side, ErrorKind::Connection, reason)
+    }
+
+    /// The end of a stream to an upstream.
+    fn stream(error: StreamError) -> Self {
+        let refused = "upstream refused the request unprocessed (REFUSED_STREAM or GOAWAY)";
+        match error {
+            StreamError::Refused => Self::new(Side::Upstream, ErrorKind::Refused, refused).retriable(),
+            StreamError::Reset => {
+                Self::new(Side::Upstream, ErrorKind::Reset, "stream reset by upstream (RST_STREAM)")
+            }
+            StreamError::Malformed(why) => Self::new(Side::Upstream, ErrorKind::Protocol, why),
+        }
     }
 
     /// The same error, worth another node.

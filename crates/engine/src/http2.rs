@@ -26,13 +26,14 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::FieldLines;
 
 /// What the requests of one connection share.
 struct Shared {
     worker: Rc<Worker>,
     client: Client,
     /// As in [`crate::connection::Link`].
-    forwarded: Vec<u8>,
+    forwarded: FieldLines,
     /// The wake-up of the connection's task.
     timer: Rc<Timer>,
     /// When the time of a connection without a request under way is up, in worker time.

@@ -27,6 +27,33 @@ pub(crate) trait Sink: AsyncWrite + Unpin {
     fn queued(&self) -> Option<u64> {
         None
     }
+
+    /// Whether the stream frames bodies itself: they are written as they are ([`wire::Framing::Frames`]).
+    fn is_framed(&self) -> bool {
+        false
+    }
+
+    /// Says of a body that the stream frames, and whose length was unknown, that it ends after `count` more bytes, with the
+    /// trailer section in `lines`.
+    ///
+    /// # Errors
+    /// The stream's.
+    fn end_after(&mut self, _count: usize, _lines: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A stream to read from.
+pub(crate) trait Source: AsyncRead + Unpin {
+    /// Whether all of the message was read. Only frames tell it (HTTP/2) before a read finds nothing more.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// The lines of the trailer section of a message that is over, where that is not a part of the bytes read.
+    fn take_trailers(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
 }
 
 impl Sink for TcpStream {
@@ -37,6 +64,9 @@ impl Sink for TcpStream {
 
 #[cfg(test)]
 impl Sink for tokio::io::DuplexStream {}
+
+#[cfg(test)]
+impl Source for &[u8] {}
 
 /// Reads what is there, at least one byte; 0 at the end of the stream.
 ///

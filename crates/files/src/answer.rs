@@ -5,6 +5,7 @@ use crate::query::Query;
 use std::io;
 use std::rc::Rc;
 use stdx::Segment;
+use wire::FieldSink;
 use wire::conditional::{Validators, Verdict};
 use wire::range::{self, Multipart, Ranges};
 
@@ -53,15 +54,13 @@ impl Fields {
         list.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// Writes the fields as lines: `Name: value` and CRLF each.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    /// Writes the fields.
+    pub fn write(&self, out: &mut impl FieldSink) {
         match self {
-            Self::Shared(shared) => out.extend_from_slice(&shared.0.lines),
+            Self::Shared(shared) => out.lines(shared.0.lines.all()),
             Self::Own(own) => {
                 for (name, value) in own {
-                    for piece in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                        out.extend_from_slice(piece);
-                    }
+                    out.any(name, value.as_bytes());
                 }
             }
         }

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use stdx::Segment;
+use wire::FieldLines;
 
 /// The longest file whose content is kept in memory: a read costs about as much as sending that much does, and longer
 /// ones gain little.
@@ -58,7 +59,7 @@ pub(crate) struct Representation {
     /// The fields of a 200 besides `Content-Length`.
     pub(crate) fields: Vec<(&'static str, String)>,
     /// The same as lines: what HTTP/1 sends.
-    pub(crate) lines: Vec<u8>,
+    pub(crate) lines: FieldLines,
     source: Source,
     held: Held,
     /// Whether its bytes count among those that are held.
@@ -208,9 +209,9 @@ impl Describe<'_> {
         if let Some(value) = &self.site.cache_control {
             fields.push(("Cache-Control", value.clone()));
         }
-        let mut lines = Vec::new();
+        let mut lines = FieldLines::default();
         for (name, value) in &fields {
-            lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            lines.push(name, value.as_bytes());
         }
         let held = self.held.clone();
         if matches!(source, Source::File(..)) {

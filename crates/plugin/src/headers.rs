@@ -1,23 +1,25 @@
 //! Changes to a head's fields, kept apart from the head until it is written.
 
+use wire::{FieldLines, FieldSink};
+
 /// Fields to add to a head and names to drop from it. One buffer, reused from exchange to exchange: setting a field
 /// allocates nothing once the buffer has grown.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderEdits {
-    /// Complete lines: `Name: value\r\n`.
-    lines: Vec<u8>,
+    /// The lines of fields to be added; of those to be dropped, lines without a value.
+    lines: FieldLines,
     ops: Vec<Op>,
     /// One bit for each length (modulo 32) of a name whose fields are to be dropped: most names of a head are cleared by
     /// one look at it.
     dropped_lengths: u32,
-    /// Whether `lines` has more than what is to be written: names of removals, lines overruled.
+    /// Whether `lines` has more than what is to be written: removals, lines overruled.
     gaps: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Op {
     kind: Kind,
-    /// Of the line in `lines`; for a removal the name alone stands there.
+    /// Of the line in `lines`.
     start: usize,
     name_len: usize,
     end: usize,
@@ -37,7 +39,7 @@ enum Kind {
 
 impl HeaderEdits {
     /// Replaces all fields called `name` by one. A byte that no field value may hold becomes a space, and a field whose
-    /// name is no token is left out: see [`write_field`].
+    /// name is no token is left out: see [`FieldSink::any`].
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
         self.push(Kind::Set, name, value.as_ref());
     }
@@ -47,11 +49,7 @@ impl HeaderEdits {
     pub fn set_number(&mut self, name: &str, value: u64) {
         self.void(name.as_bytes());
         let start = self.lines.len();
-        self.lines.reserve(name.len() + 24);
-        self.lines.extend_from_slice(name.as_bytes());
-        self.lines.extend_from_slice(b": ");
-        wire::http1::push_decimal(&mut self.lines, value);
-        self.lines.extend_from_slice(b"\r\n");
+        self.lines.push_number(name, value);
         self.dropped_lengths |= length_bit(name.len());
         self.ops.push(Op { kind: Kind::Set, start, name_len: name.len(), end: self.lines.len() });
     }
@@ -68,7 +66,7 @@ impl HeaderEdits {
             names.iter().for_each(|name| self.void(name.as_bytes()));
         }
         let mut start = self.lines.len();
-        let ends = write(&mut self.lines);
+        let ends = self.lines.push_made(write);
         self.ops.extend(std::array::from_fn::<_, N, _>(|at| {
             let (name_len, end) = (names[at].len(), ends[at]);
             self.dropped_lengths |= length_bit(name_len);
@@ -86,7 +84,10 @@ impl HeaderEdits {
     pub fn remove(&mut self, name: &str) {
         self.void(name.as_bytes());
         let start = self.lines.len();
-        self.lines.extend_from_slice(name.as_bytes());
+        if !self.lines.push(name, b"") {
+            // No field can have such a name.
+            return;
+        }
         self.dropped_lengths |= length_bit(name.len());
         self.gaps = true;
         self.ops.push(Op { kind: Kind::Remove, start, name_len: name.len(), end: self.lines.len() });
@@ -96,14 +97,14 @@ impl HeaderEdits {
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<Option<&[u8]>> {
         let op = self.ops.iter().find(|op| op.kind != Kind::Void && self.is(op, name))?;
-        Some((op.kind != Kind::Remove).then(|| &self.lines[op.start + op.name_len + 2..op.end - 2]))
+        Some((op.kind != Kind::Remove).then(|| &self.line(op)[op.name_len + 2..]))
     }
 
     /// The names and values of the fields to be added.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let adds = self.ops.iter().filter(|op| matches!(op.kind, Kind::Set | Kind::Append));
         adds.map(|op| {
-            let line = &self.lines[op.start..op.end - 2];
+            let line = self.line(op);
             (&line[..op.name_len], &line[op.name_len + 2..])
         })
     }
@@ -139,14 +140,14 @@ impl HeaderEdits {
         self.may_drop(name.len()) && self.ops.iter().any(|op| self.drops_op_spelled(op, name))
     }
 
-    /// Appends the lines to be added.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    /// Writes the fields to be added.
+    pub fn write(&self, out: &mut impl FieldSink) {
         if !self.gaps {
-            return out.extend_from_slice(&self.lines);
+            return out.lines(self.lines.all());
         }
         for op in &self.ops {
             if matches!(op.kind, Kind::Set | Kind::Append) {
-                out.extend_from_slice(&self.lines[op.start..op.end]);
+                out.lines(self.lines.between(op.start, op.end));
             }
         }
     }
@@ -165,7 +166,7 @@ impl HeaderEdits {
     }
 
     fn drops_op_spelled(&self, op: &Op, name: &[u8]) -> bool {
-        let own = &self.lines[op.start..op.start + op.name_len];
+        let own = &self.line(op)[..op.name_len];
         let same =
             |(own, byte): (&u8, &u8)| own.eq_ignore_ascii_case(byte) || (*own == b'-' && *byte == b'_');
         matches!(op.kind, Kind::Set | Kind::Remove)
@@ -174,7 +175,13 @@ impl HeaderEdits {
     }
 
     fn is(&self, op: &Op, name: &[u8]) -> bool {
-        op.name_len == name.len() && self.lines[op.start..op.start + op.name_len].eq_ignore_ascii_case(name)
+        op.name_len == name.len() && self.line(op)[..op.name_len].eq_ignore_ascii_case(name)
+    }
+
+    /// The line of `op` without its end.
+    #[inline]
+    fn line(&self, op: &Op) -> &[u8] {
+        &self.lines.all().bytes()[op.start..op.end - 2]
     }
 
     /// Overrules earlier edits of `name`.
@@ -192,7 +199,7 @@ impl HeaderEdits {
             self.void(name.as_bytes());
         }
         let start = self.lines.len();
-        if !write_field(&mut self.lines, name, value) {
+        if !self.lines.push(name, value) {
             return;
         }
         if kind == Kind::Set {
@@ -201,37 +208,6 @@ impl HeaderEdits {
         self.ops.push(Op { kind, start, name_len: name.len(), end: self.lines.len() });
     }
 }
-
-/// Appends a field's line: the one place where names and values that plugins make become bytes of a head. Control
-/// characters of the value, which no field may hold (RFC 9110 section 5.5), become spaces. Returns whether there is a
-/// line: a name that is no token (section 5.6.2) could end the head, and its field is left out.
-pub fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> bool {
-    if name.is_empty() || !name.bytes().all(|byte| TOKEN_BYTE[usize::from(byte)]) {
-        return false;
-    }
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    let is_control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
-    if value.iter().any(is_control) {
-        out.extend(value.iter().map(|byte| if is_control(byte) { b' ' } else { *byte }));
-    } else {
-        out.extend_from_slice(value);
-    }
-    out.extend_from_slice(b"\r\n");
-    true
-}
-
-/// The bytes of a token (RFC 9110 section 5.6.2).
-static TOKEN_BYTE: [bool; 256] = {
-    let mut table = [false; 256];
-    let allowed = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
-    let mut at = 0;
-    while at < allowed.len() {
-        table[allowed[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
 
 /// The bit of [`HeaderEdits`]' `dropped_lengths` for names of this length.
 #[inline]

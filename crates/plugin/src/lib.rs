@@ -73,7 +73,7 @@ pub use external_user::ExternalUser;
 pub use extras::Extras;
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::{fields as form_fields, query_args};
-pub use headers::{HeaderEdits, write_field};
+pub use headers::HeaderEdits;
 pub use held::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
 pub use hooks::{
     Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,

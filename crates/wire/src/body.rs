@@ -21,6 +21,21 @@ impl BodyLength {
     }
 }
 
+/// How a message's body is framed on the connection that it is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// No body follows; a `Content-Length`, if any, speaks of what GET would have given.
+    None,
+    /// The length is known.
+    Exact(u64),
+    /// Chunks until the last one (HTTP/1.1).
+    Chunked,
+    /// Frames until the stream's end (HTTP/2): the transport's affair, like trailers.
+    Frames,
+    /// The connection's end is the body's.
+    Close,
+}
+
 /// What a decoder found next in the bytes it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyEvent<'b> {

@@ -6,6 +6,8 @@
 
 mod body;
 mod field;
+mod head;
+mod lines;
 mod method;
 mod reason;
 mod target;
@@ -16,11 +18,13 @@ pub mod http2;
 pub mod proxy_protocol;
 pub mod range;
 
-pub use body::{BodyEvent, BodyLength};
+pub use body::{BodyEvent, BodyLength, Framing};
 pub use field::{Field, Known, Span};
+pub use head::{FieldName, FieldSink, FieldValue, MadeLines};
 pub use http1::request::{HeadError, RequestHead};
 pub use http1::response::{ResponseError, ResponseHead};
 pub use http1::view::RequestView;
+pub use lines::FieldLines;
 pub use method::Method;
 pub use reason::reason;
 pub use target::{NormalisedPath, host_of, normalise_path};

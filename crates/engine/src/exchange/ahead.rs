@@ -1,11 +1,10 @@
 //! Reading a request's body before it is known where it goes.
 
 use super::body::RequestBody;
+use super::client_head::send_continue;
 use super::limits;
-use super::relay::CONTINUE;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
 use plugin::{BodyVars, Exchange, HeldBytes, REQUEST_BYTES_MAX, Reply, log_for};
 use wire::BodyLength;
 
@@ -20,9 +19,7 @@ pub(super) async fn read(
     most: usize,
 ) -> Result<(), ProxyError> {
     if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-        let limit = link.timer.within(link.config.client.send_timeout);
-        let sent = io::write_all(link.stream, CONTINUE, limit).await;
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        send_continue(link).await?;
     }
     // What was read before is read again, and takes its room again.
     exchange.request.body = None;

@@ -4,7 +4,7 @@
 use super::body::RequestBody;
 use super::origin::{self, Origin};
 use super::respond::Message;
-use super::{begin, forwarded_lines, relay, withdraw_untrusted};
+use super::{begin, forwarded_lines, relay};
 use crate::buffers::Scratch;
 use crate::connection::{Link, attach};
 use crate::transport::Stream;
@@ -14,7 +14,7 @@ use snapshot::{Route, Snapshot};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::{BodyLength, RequestView};
+use wire::{BodyLength, RequestHead, RequestView};
 
 /// Errands of one worker at one time. Each has the buffers of a request, 104 KiB, so they take 26 MiB at most; what is not
 /// fetched now is with the next request for it.
@@ -22,8 +22,9 @@ const ERRANDS_MAX: usize = 256;
 
 /// What is left to do for a request that has been answered.
 struct Errand {
-    /// The request's head as it was received.
-    head: Vec<u8>,
+    /// The request's head, and the bytes that it was received in.
+    head: RequestHead,
+    bytes: Vec<u8>,
     path: Vec<u8>,
     edits: Option<Box<RequestEdits>>,
     upstream: Option<UpstreamChoice>,
@@ -49,7 +50,8 @@ pub(super) fn start(
         return;
     }
     let errand = Errand {
-        head: view.bytes.get(..view.head.length).unwrap_or_default().to_vec(),
+        head: view.head.clone(),
+        bytes: view.bytes.get(..view.head.length).unwrap_or_default().to_vec(),
         path: exchange.request.path.to_vec(),
         edits: exchange.request.edits.clone(),
         upstream: extras.upstream.clone(),
@@ -67,42 +69,34 @@ pub(super) fn start(
 
 impl Errand {
     async fn run(self, worker: &Rc<Worker>) {
-        let Self { head: received, path, edits, upstream, client, snapshot, route, keeper } = self;
+        let Self { head, bytes, path, edits, upstream, client, snapshot, route, keeper } = self;
         let registration = worker.timers.register();
         attach(&registration.timer).await;
         let config = worker.config();
         let mut scratch = worker.buffers.take_scratch();
-        let Scratch { input, head, response, out, .. } = &mut *scratch;
-        let (bytes, rest) = input.split_at_mut(received.len());
-        bytes.copy_from_slice(&received);
-        // It was read once before.
-        if head.parse(bytes) == Ok(true) {
-            let forwarded = forwarded_lines(&client);
-            let mut link = Link {
-                worker,
-                config: &config,
-                stream: &mut Stream::Nowhere,
-                client: &client,
-                timer: &registration.timer,
-                forwarded: &forwarded,
-                trusted: config.trusts(client.peer),
-                number: 1,
-            };
-            withdraw_untrusted(&link, head, bytes);
-            let view = RequestView { head, bytes };
-            let mut request = Request::new(view, Cow::Owned(path), view.host());
-            request.edits = edits;
-            let mut exchange = begin(&link, &snapshot, request, HeaderEdits::default());
-            exchange.route = Some(&route.info);
-            exchange.extras().upstream = upstream;
-            exchange.extras().keeper = Some(keeper);
-            let mut message = Message::new(&snapshot, response, out);
-            let mut body = RequestBody::new(rest, 0, BodyLength::None, 0);
-            if let Origin::Upstream(route, upstream) =
-                origin::choose(&link, &snapshot, Some(&route), &exchange)
-            {
-                relay::run(&mut link, &mut message, &mut body, &mut exchange, route, &upstream).await;
-            }
+        let Scratch { input, response, out, .. } = &mut *scratch;
+        let forwarded = forwarded_lines(&client);
+        let mut link = Link {
+            worker,
+            config: &config,
+            stream: &mut Stream::Nowhere,
+            client: &client,
+            timer: &registration.timer,
+            forwarded: &forwarded,
+            trusted: config.trusts(client.peer),
+            number: 1,
+        };
+        let view = RequestView { head: &head, bytes: &bytes };
+        let mut request = Request::new(view, Cow::Owned(path), view.host());
+        request.edits = edits;
+        let mut exchange = begin(&link, &snapshot, request, HeaderEdits::default());
+        exchange.route = Some(&route.info);
+        exchange.extras().upstream = upstream;
+        exchange.extras().keeper = Some(keeper);
+        let mut message = Message::new(&snapshot, response, out);
+        let mut body = RequestBody::new(input, 0, &head.facts, 0);
+        if let Origin::Upstream(route, upstream) = origin::choose(&link, &snapshot, Some(&route), &exchange) {
+            relay::run(&mut link, &mut message, &mut body, &mut exchange, route, &upstream).await;
         }
         worker.buffers.put_scratch(scratch);
     }

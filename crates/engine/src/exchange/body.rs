@@ -2,12 +2,12 @@
 
 use super::upload::Pace;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io::{self, Sink};
+use crate::io::{self, Sink, Source};
 use crate::timer::TimeLimit;
 use std::ops::{Deref, DerefMut};
-use tokio::io::AsyncRead;
-use wire::http1::{BodyDecoder, chunk_head};
-use wire::{BodyEvent, BodyLength};
+use wire::http1::BodyDecoder;
+use wire::http1::request::RequestFacts;
+use wire::{BodyLength, Framing};
 
 /// Smaller pieces are copied behind the bytes before them, larger ones leave by a gathering write.
 pub(super) const COPY_MAX: usize = 4 * 1024;
@@ -47,14 +47,19 @@ struct Own<'b> {
 }
 
 impl<'b> RequestBody<'b> {
-    /// A body of `length`, of which `filled` bytes are in `buffer` (along with what follows it). `limit` is the
-    /// largest length accepted, 0 for any.
-    pub(super) fn new(buffer: &'b mut [u8], filled: usize, length: BodyLength, limit: u64) -> Self {
+    /// The body of the request of which `facts` are known; `filled` bytes of it are in `buffer` (along with what follows
+    /// it). `limit` is the largest length accepted, 0 for any.
+    pub(super) fn new(buffer: &'b mut [u8], filled: usize, facts: &RequestFacts, limit: u64) -> Self {
+        let length = facts.body;
+        let decoder = match length {
+            BodyLength::Chunked if facts.http2 => BodyDecoder::of_frames(length),
+            _ => BodyDecoder::new(length),
+        };
         Self {
             buffer: Buffer::Lent(buffer),
             start: 0,
             end: filled,
-            decoder: BodyDecoder::new(length),
+            decoder,
             length,
             decoded: 0,
             consumed: 0,
@@ -137,21 +142,14 @@ impl<'b> RequestBody<'b> {
 
     /// Takes note that what [`Self::whole`] gave, or what a plugin put in the place of a body read ahead, has been sent.
     pub(super) fn consume_whole(&mut self) {
-        while !self.is_done() {
-            match self.decoder.next(&self.buffer[self.start..self.end]) {
-                Ok((used, event)) if event != BodyEvent::NeedMore => {
-                    if let BodyEvent::Data(data) = event {
-                        self.decoded += data.len() as u64;
-                    }
-                    self.advance(used);
-                }
-                _ => return,
-            }
+        if !self.is_done() {
+            // It was decoded once before.
+            let _ = self.decode(&mut Vec::new(), |_| {});
         }
     }
 
     /// Waits for its first byte.
-    pub(super) async fn begin<R: AsyncRead + Unpin>(
+    pub(super) async fn begin<R: Source>(
         &mut self,
         client: &mut R,
         limit: TimeLimit<'_>,
@@ -161,20 +159,25 @@ impl<'b> RequestBody<'b> {
 
     /// Decodes what has been read, and throws it away.
     pub(super) fn skip_read(&mut self) -> Result<(), ProxyError> {
-        while !self.is_done() {
-            let (used, event) = self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
-            let more = event == BodyEvent::NeedMore;
-            self.advance(used);
-            if more {
-                break;
-            }
-        }
-        Ok(())
+        self.decode(&mut Vec::new(), |_| {}).map(drop)
+    }
+
+    /// Decodes what has been read: each piece goes to `piece`, the lines of a trailer section to `trailers`. Returns
+    /// whether the body is complete.
+    fn decode(&mut self, trailers: &mut Vec<u8>, mut piece: impl FnMut(&[u8])) -> Result<bool, ProxyError> {
+        let Self { buffer, start, end, decoder, decoded, consumed, .. } = self;
+        let before = *start;
+        let over = decoder.drain(&buffer[..*end], start, trailers, |data| {
+            *decoded += data.len() as u64;
+            piece(data);
+        });
+        *consumed += (*start - before) as u64;
+        over.map_err(bad_body)
     }
 
     /// Reads all of it, at most `limit` bytes, and leaves it to be sent as if it were still to come. `None` where there is
     /// more; what was read of it is sent later as well. Nothing that follows the body is read. `wait` limits each read.
-    pub(super) async fn read_ahead<R: AsyncRead + Unpin>(
+    pub(super) async fn read_ahead<R: Source>(
         &mut self,
         client: &mut R,
         limit: usize,
@@ -185,33 +188,32 @@ impl<'b> RequestBody<'b> {
         }
         let (mut decoder, mut at, mut whole) = (self.decoder, self.start, Vec::new());
         loop {
-            let (used, event) = decoder.next(&self.buffer[at..self.end]).map_err(bad_body)?;
-            at += used;
-            let more = event == BodyEvent::NeedMore;
-            if let BodyEvent::Data(data) = event {
-                whole.extend_from_slice(data);
-            }
+            let read = &self.buffer[..self.end];
+            let over = decoder.drain(read, &mut at, &mut Vec::new(), |piece| whole.extend_from_slice(piece));
+            let over = over.map_err(bad_body)?;
             if whole.len() > limit {
                 return Ok(None);
             }
-            if decoder.is_done() {
+            if over {
                 return Ok(Some(whole));
             }
-            if more {
-                let known = (self.end - at) as u64;
-                let wanted = decoder.at_least().saturating_sub(known).clamp(1, AHEAD_STEP);
-                self.fill_more(client, wait, usize::try_from(wanted).unwrap_or(1)).await?;
+            let known = (self.end - at) as u64;
+            let wanted = decoder.at_least().saturating_sub(known).clamp(1, AHEAD_STEP);
+            let more = self.fill_more(client, wait, usize::try_from(wanted).unwrap_or(1)).await?;
+            if !more {
+                decoder.end_after(self.end - at);
             }
         }
     }
 
-    /// Reads at most `most` bytes behind those that are there, with more room where there is none left.
-    async fn fill_more<R: AsyncRead + Unpin>(
+    /// Reads at most `most` bytes behind those that are there, with more room where there is none left. Returns whether
+    /// more may come.
+    async fn fill_more<R: Source>(
         &mut self,
         client: &mut R,
         wait: TimeLimit<'_>,
         most: usize,
-    ) -> Result<(), ProxyError> {
+    ) -> Result<bool, ProxyError> {
         let end = self.end + most;
         if end > self.buffer.len() {
             match &mut self.buffer {
@@ -222,8 +224,26 @@ impl<'b> RequestBody<'b> {
                 Buffer::Own(own) => own.bytes.resize(end, 0),
             }
         }
-        self.end += read_some(client, &mut self.buffer[self.end..end], wait).await?;
-        Ok(())
+        self.read(client, end, wait).await
+    }
+
+    /// Reads at least one byte of a body that is not over, or its end; no further than to `most` in the buffer. Returns
+    /// whether more may come.
+    async fn read<R: Source>(
+        &mut self,
+        client: &mut R,
+        most: usize,
+        wait: TimeLimit<'_>,
+    ) -> Result<bool, ProxyError> {
+        let read = io::read(client, &mut self.buffer[self.end..most], wait).await;
+        let count = read.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        self.end += count;
+        let ends = count == 0 || client.is_over();
+        if ends && !self.decoder.end_after(self.end - self.start) && count == 0 {
+            let reason = "client closed while sending its body";
+            return Err(ProxyError::new(Side::Client, ErrorKind::Connection, reason));
+        }
+        Ok(!ends)
     }
 
     /// Copies the body from the client to the upstream until it ends, framed as it came.
@@ -234,52 +254,34 @@ impl<'b> RequestBody<'b> {
         pace: &Pace<'_>,
     ) -> Result<(), ProxyError>
     where
-        R: AsyncRead + Unpin,
+        R: Source,
         W: Sink,
     {
-        let chunked = self.length == BodyLength::Chunked;
-        let mut out = Vec::new();
+        let framing = match self.length {
+            BodyLength::Exact(length) => Framing::Exact(length),
+            _ if upstream.is_framed() => Framing::Frames,
+            _ => Framing::Chunked,
+        };
+        let failed = |error: std::io::Error| ProxyError::io(Side::Upstream, &error);
+        let (mut out, mut trailers) = (Vec::new(), Vec::new());
+        let over = self.is_done();
         loop {
-            let mut ended = self.is_done();
             out.clear();
-            while !ended {
-                let (used, event) =
-                    self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
-                match event {
-                    BodyEvent::Data(data) => {
-                        self.decoded += data.len() as u64;
-                        if chunked {
-                            chunk_head(&mut out, data.len());
-                        }
-                        out.extend_from_slice(data);
-                        if chunked {
-                            out.extend_from_slice(b"\r\n");
-                        }
-                        ended = !chunked && self.decoder.is_done();
-                    }
-                    BodyEvent::Trailers(lines) => {
-                        out.extend_from_slice(b"0\r\n");
-                        out.extend_from_slice(lines);
-                        out.extend_from_slice(b"\r\n");
-                        ended = true;
-                    }
-                    BodyEvent::End => {
-                        out.extend_from_slice(if chunked { b"0\r\n\r\n" } else { b"" });
-                        ended = true;
-                    }
-                    BodyEvent::NeedMore => {
-                        self.advance(used);
-                        break;
-                    }
+            trailers.clear();
+            let ended = self.decode(&mut trailers, |data| framing.encode(data, &mut out))?;
+            if ended && !over {
+                if trailers.is_empty() {
+                    trailers = client.take_trailers();
                 }
-                self.advance(used);
+                framing.encode_end(&trailers, &mut out);
+                upstream.end_after(out.len(), &trailers).map_err(failed)?;
             }
             if self.decoded > self.limit {
                 return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
             }
             self.sending = true;
             let limit = pace.timer.within(pace.send_timeout);
-            io::write_all(upstream, &out, limit).await.map_err(|e| ProxyError::io(Side::Upstream, &e))?;
+            io::write_all(upstream, &out, limit).await.map_err(failed)?;
             self.sending = false;
             if ended {
                 return Ok(());
@@ -289,11 +291,7 @@ impl<'b> RequestBody<'b> {
     }
 
     /// Reads more of it. Once there is a response, a client may be silent for as long as that moves.
-    async fn fill_at<R: AsyncRead + Unpin>(
-        &mut self,
-        client: &mut R,
-        pace: &Pace<'_>,
-    ) -> Result<(), ProxyError> {
+    async fn fill_at<R: Source>(&mut self, client: &mut R, pace: &Pace<'_>) -> Result<(), ProxyError> {
         let mut limit = pace.timer.within(pace.body_timeout);
         loop {
             match self.fill(client, limit).await {
@@ -307,17 +305,15 @@ impl<'b> RequestBody<'b> {
 
     /// Reads and decodes what is left, and throws it away; an error when there is more than `limit`, or it takes longer
     /// than `wait` allows.
-    pub(super) async fn discard<R: AsyncRead + Unpin>(
+    pub(super) async fn discard<R: Source>(
         &mut self,
         client: &mut R,
         limit: u64,
         wait: TimeLimit<'_>,
     ) -> Result<(), ProxyError> {
         let start = self.consumed;
-        while !self.is_done() {
-            let (used, event) = self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
-            let more = event == BodyEvent::NeedMore;
-            self.advance(used);
+        loop {
+            let over = self.decode(&mut Vec::new(), |_| {})?;
             if self.consumed - start > limit {
                 return Err(ProxyError::new(
                     Side::Client,
@@ -325,15 +321,15 @@ impl<'b> RequestBody<'b> {
                     "unread request body too large",
                 ));
             }
-            if more {
-                self.fill(client, wait).await?;
+            if over {
+                return Ok(());
             }
+            self.fill(client, wait).await?;
         }
-        Ok(())
     }
 
     /// Reads all of it into memory, at most `limit` bytes. `wait` limits each read.
-    pub(super) async fn collect<R: AsyncRead + Unpin>(
+    pub(super) async fn collect<R: Source>(
         &mut self,
         client: &mut R,
         limit: usize,
@@ -341,37 +337,20 @@ impl<'b> RequestBody<'b> {
     ) -> Result<Vec<u8>, ProxyError> {
         let mut whole = Vec::new();
         loop {
-            let (used, event) = self.decoder.next(&self.buffer[self.start..self.end]).map_err(bad_body)?;
-            if let BodyEvent::Data(data) = event {
-                whole.extend_from_slice(data);
-            }
-            let ended = event == BodyEvent::End || self.decoder.is_done();
-            let more = event == BodyEvent::NeedMore;
-            self.advance(used);
+            let over = self.decode(&mut Vec::new(), |piece| whole.extend_from_slice(piece))?;
             if whole.len() > limit {
                 return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
             }
-            if ended {
+            if over {
                 return Ok(whole);
             }
-            if more {
-                self.fill(client, wait).await?;
-            }
+            self.fill(client, wait).await?;
         }
-    }
-
-    fn advance(&mut self, used: usize) {
-        self.start += used;
-        self.consumed += used as u64;
     }
 
     /// Reads more of it. An incomplete piece of framing moves to the front to make room. No more is read than the part
     /// of the head's buffer holds, because all of it may follow the body.
-    async fn fill<R: AsyncRead + Unpin>(
-        &mut self,
-        client: &mut R,
-        wait: TimeLimit<'_>,
-    ) -> Result<(), ProxyError> {
+    async fn fill<R: Source>(&mut self, client: &mut R, wait: TimeLimit<'_>) -> Result<(), ProxyError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -384,8 +363,7 @@ impl<'b> RequestBody<'b> {
         if self.end >= room {
             return Err(bad_body(wire::http1::BodyError("framing larger than the buffer")));
         }
-        self.end += read_some(client, &mut self.buffer[self.end..room], wait).await?;
-        Ok(())
+        self.read(client, room, wait).await.map(drop)
     }
 }
 
@@ -411,22 +389,6 @@ impl DerefMut for Buffer<'_> {
     }
 }
 
-/// At least one byte of a body that is not over.
-async fn read_some<R: AsyncRead + Unpin>(
-    client: &mut R,
-    buffer: &mut [u8],
-    wait: TimeLimit<'_>,
-) -> Result<usize, ProxyError> {
-    match io::read(client, buffer, wait).await {
-        Ok(0) => {
-            let reason = "client closed while sending its body";
-            Err(ProxyError::new(Side::Client, ErrorKind::Connection, reason))
-        }
-        Ok(count) => Ok(count),
-        Err(error) => Err(ProxyError::io(Side::Client, &error)),
-    }
-}
-
 fn bad_body(error: wire::http1::BodyError) -> ProxyError {
     ProxyError::new(Side::Client, ErrorKind::Protocol, error.0)
 }
@@ -443,6 +405,12 @@ mod tests {
     use std::time::Duration;
     use tokio::runtime::Builder;
 
+    fn facts(body: BodyLength) -> RequestFacts {
+        let mut facts = RequestFacts::default();
+        facts.body = body;
+        facts
+    }
+
     /// A response may come while the upstream takes no more of the body.
     #[test]
     fn a_body_is_sent_when_its_last_byte_is() {
@@ -451,7 +419,7 @@ mod tests {
         let timer = &timers.register().timer;
         for (room, sent) in [(3, false), (5, true)] {
             let mut lent = [0; 64];
-            let mut body = RequestBody::new(&mut lent, 0, BodyLength::Exact(5), 0);
+            let mut body = RequestBody::new(&mut lent, 0, &facts(BodyLength::Exact(5)), 0);
             let (mut near, _far) = tokio::io::duplex(room);
             runtime.block_on(async {
                 let mut client = &b"hello"[..];
@@ -482,7 +450,7 @@ mod tests {
                 let mut lent = [0; 64];
                 lent[..already].copy_from_slice(&wire[..already]);
                 let mut client = &wire[already..];
-                let mut body = RequestBody::new(&mut lent, already, BodyLength::Chunked, 0);
+                let mut body = RequestBody::new(&mut lent, already, &facts(BodyLength::Chunked), 0);
                 let (unread, end) = runtime.block_on(async {
                     if let Some(limit) = ahead {
                         body.read_ahead(&mut client, limit, timer.unlimited()).await.expect("sound");

@@ -1,10 +1,11 @@
 //! The upstream's response, read and passed on to the client piece by piece: no more is read than the client takes.
 
 use super::body::COPY_MAX;
+use super::client_head::{ClientHead, Fields, framing};
 use super::outcome::{RelayOutcome, UpstreamReuse, check_switch};
 use super::partial::Asked;
 use super::relay::Job;
-use super::respond::{self, Framing};
+use super::respond;
 use super::upload::Upload;
 use super::{response_head, rewritten};
 use crate::buffers::Buffers;
@@ -12,7 +13,7 @@ use crate::clock::after_ms;
 use crate::config::EngineConfig;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
+use crate::io::{self, Sink, Source};
 use crate::timer::{TimeLimit, Timer};
 use crate::transport::{ReadSide, WriteSide};
 use crate::upstream::Connection;
@@ -23,8 +24,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
-use wire::http1::{BodyDecoder, BodyError, chunk_head};
-use wire::{BodyEvent, BodyLength, Method};
+use wire::http1::{BodyDecoder, BodyError};
+use wire::{BodyEvent, BodyLength, Framing, Method};
 
 /// The ends between which a response travels.
 pub(super) struct Ends<'e, 'c, 'u> {
@@ -120,6 +121,21 @@ impl<'e> Ends<'e, '_, '_> {
         .await
     }
 
+    /// The decoder of a body of which `read` bytes came with its head.
+    #[inline]
+    pub(super) fn decoder(&self, length: BodyLength, read: usize) -> BodyDecoder {
+        match self.upstream.http2() {
+            None => BodyDecoder::new(length),
+            Some(stream) => {
+                let mut decoder = BodyDecoder::of_frames(length);
+                if stream.is_over() {
+                    decoder.end_after(read);
+                }
+                decoder
+            }
+        }
+    }
+
     /// A wait for bytes of the upstream that begins when there are none.
     pub(super) fn wait(&self, timeout: Duration) -> Wait<'e> {
         Wait { limit: self.timer.within(timeout), watch_from_ms: 0 }
@@ -190,7 +206,7 @@ impl<'e> Ends<'e, '_, '_> {
         let response = &*message.response;
         // A plugin may have asked by another method than the client's.
         let unasked = facts.method == Method::Head && response.body != BodyLength::None;
-        let framing = if unasked { Framing::None } else { framing(response.body, facts.http11) };
+        let framing = if unasked { Framing::None } else { framing(response.body, &facts) };
         exchange.status = response.status;
         exchange.upstream.status = response.status;
         exchange.source = ResponseSource::Upstream;
@@ -215,24 +231,25 @@ impl<'e> Ends<'e, '_, '_> {
             }
             return delivered;
         }
+        let (start, body, reusable) = (response.length, response.body, response.keep_alive && !unasked);
+        let decoder = self.decoder(body, filled - start);
         let client_keeps = framing != Framing::Close
             && !switches
             && self.upload.sent.get()
             && respond::keeps_alive(self.worker, self.config, exchange);
-        let bytes = &buffer[..response.length];
-        respond::write_relayed_head(
-            self.worker,
-            exchange,
-            response,
-            bytes,
+        if self.client.http2().is_some() {
+            check_begun(decoder, &buffer[start..filled])?;
+        }
+        let head = ClientHead {
+            fields: Fields::Relayed(response, &buffer[..start]),
             framing,
-            client_keeps,
-            message.out,
-        );
-        let (start, body, reusable) = (response.length, response.body, response.keep_alive && !unasked);
-        let mut flow =
-            BodyFlow { decoder: BodyDecoder::new(body), framing, start, filled, read_timeout: timeouts.read };
-        let head_len = message.out.len() as u64;
+            keep_alive: client_keeps,
+        };
+        head.begin(self.worker, exchange, self.client.http2(), message.out)
+            .map_err(|error| ProxyError::io(Side::Client, &error))?;
+        let mut flow = BodyFlow { decoder, framing, start, filled, read_timeout: timeouts.read };
+        // Over HTTP/2 it is sent and counted.
+        let head_len = exchange.timing.sent_bytes + message.out.len() as u64;
         if switches {
             // The other protocol's first bytes may have come with the head.
             message.out.extend_from_slice(&buffer[start..filled]);
@@ -263,14 +280,10 @@ fn ask(mut keeper: Box<dyn Keeper>, exchange: &mut Exchange<'_>, made: &Upstream
     verdict
 }
 
-/// How a body that comes as `length` goes to the client.
-pub(super) fn framing(length: BodyLength, http11: bool) -> Framing {
-    match length {
-        BodyLength::None => Framing::None,
-        BodyLength::Exact(length) => Framing::Exact(length),
-        BodyLength::Chunked | BodyLength::UntilClose if http11 => Framing::Chunked,
-        BodyLength::Chunked | BodyLength::UntilClose => Framing::Close,
-    }
+/// Checks what came of a body with its head, before that is sent.
+#[inline(never)]
+fn check_begun(mut decoder: BodyDecoder, read: &[u8]) -> Result<(), ProxyError> {
+    decoder.drain(read, &mut 0, &mut Vec::new(), |_| {}).map(drop).map_err(broken)
 }
 
 /// A body under way.
@@ -311,7 +324,7 @@ impl BodyFlow {
         exchange: &mut Exchange<'_>,
     ) -> Result<(), ProxyError> {
         loop {
-            let (data, ended) = self.take(&buffer[..self.filled], out)?;
+            let (data, ended) = self.take(ends, &buffer[..self.filled], out)?;
             if data.len() > COPY_MAX {
                 ends.send(out, data).await?;
             } else {
@@ -333,44 +346,54 @@ impl BodyFlow {
     }
 
     /// Decodes what has been read. Bytes that pass through unchanged are given back, framed ones go to `out`.
-    fn take<'b>(&mut self, read: &'b [u8], out: &mut Vec<u8>) -> Result<(&'b [u8], bool), ProxyError> {
+    fn take<'b>(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        read: &'b [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(&'b [u8], bool), ProxyError> {
         if self.framing == Framing::None {
             return Ok((&[], true));
         }
         if let Framing::Exact(_) = self.framing {
-            let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
-            self.start += used;
-            let data = if let BodyEvent::Data(data) = event { data } else { &[] };
-            return Ok((data, self.decoder.is_done()));
+            return self.pass(read);
         }
-        let chunked = self.framing == Framing::Chunked;
-        loop {
-            let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
-            self.start += used;
-            match event {
-                BodyEvent::Data(data) if chunked => {
-                    chunk_head(out, data.len());
-                    out.extend_from_slice(data);
-                    out.extend_from_slice(b"\r\n");
-                }
-                BodyEvent::Data(data) => out.extend_from_slice(data),
-                BodyEvent::Trailers(lines) => {
-                    if chunked {
-                        out.extend_from_slice(b"0\r\n");
-                        out.extend_from_slice(lines);
-                        out.extend_from_slice(b"\r\n");
-                    }
-                    return Ok((&[], true));
-                }
-                BodyEvent::End => {
-                    if chunked {
-                        out.extend_from_slice(b"0\r\n\r\n");
-                    }
-                    return Ok((&[], true));
-                }
-                BodyEvent::NeedMore => return Ok((&[], false)),
+        self.reframe(ends, read, out)
+    }
+
+    /// What has been read, as it is; whether the body is over.
+    #[inline]
+    fn pass<'b>(&mut self, read: &'b [u8]) -> Result<(&'b [u8], bool), ProxyError> {
+        let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
+        self.start += used;
+        let data = if let BodyEvent::Data(data) = event { data } else { &[] };
+        Ok((data, self.decoder.is_done()))
+    }
+
+    /// What has been read, in the framing that the client gets; whether the body is over.
+    fn reframe<'b>(
+        &mut self,
+        ends: &mut Ends<'_, '_, '_>,
+        read: &'b [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(&'b [u8], bool), ProxyError> {
+        let mut trailers = Vec::new();
+        let (data, over) = if self.framing != Framing::Chunked && self.decoder.is_plain() {
+            self.pass(read)?
+        } else {
+            let Self { decoder, framing, start, .. } = self;
+            let over = decoder.drain(read, start, &mut trailers, |data| framing.encode(data, out));
+            (&[][..], over.map_err(broken)?)
+        };
+        if over {
+            if trailers.is_empty() {
+                trailers = ends.upstream.take_trailers();
             }
+            self.framing.encode_end(&trailers, out);
+            let ended = ends.client.end_after(out.len() + data.len(), &trailers);
+            ended.map_err(|error| ProxyError::io(Side::Client, &error))?;
         }
+        Ok((data, over))
     }
 
     /// Decodes what has been read and gives out each piece of the body, and at last its trailer section; whether the body
@@ -439,7 +462,11 @@ impl BodyFlow {
         let count = slot.filled().len();
         ends.upload.answered_ms.set(ends.worker.clock.now_ms());
         Poll::Ready(match read {
-            Ok(()) => self.took(count),
+            Ok(()) => self.took(count).map(|()| {
+                if ends.upstream.is_over() {
+                    self.decoder.end_after(self.filled - self.start);
+                }
+            }),
             Err(error) => Err(ProxyError::io(Side::Upstream, &error)),
         })
     }
@@ -450,8 +477,7 @@ impl BodyFlow {
             self.filled += count;
             return Ok(());
         }
-        if self.decoder.ends_with_connection() {
-            self.decoder = BodyDecoder::new(BodyLength::None);
+        if self.decoder.end_after(self.filled - self.start) {
             return Ok(());
         }
         let early = "upstream closed before its response was complete";

@@ -2,12 +2,14 @@
 
 use super::After;
 use super::body::RequestBody;
+use super::client_head::{ClientHead, Fields};
 use super::respond::{self, Message, Rest};
 use super::transmit::Way;
 use crate::connection::Link;
 use files::{Answer, Body, Outcome, Query, Site};
 use plugin::{Exchange, Reply, Request, UpstreamResponse};
 use snapshot::Route;
+use wire::Framing;
 use wire::Method;
 use wire::conditional::Conditions;
 
@@ -94,12 +96,20 @@ async fn send(
     let hooks = UpstreamResponse::default();
     respond::run_hooks(link.worker, message.snapshot, Some(&route.chain), exchange, hooks);
     let keep_alive = rest != Rest::Much && respond::keeps_alive(link.worker, link.config, exchange);
-    respond::write_file_head(link, exchange, answer, keep_alive, message.out);
+    let framing = match exchange.is_bodiless() {
+        true => Framing::None,
+        false => Framing::Exact(answer.body.length()),
+    };
+    let head = ClientHead { fields: Fields::File(answer), framing, keep_alive };
+    let begun = head.begin(link.worker, exchange, link.stream.http2(), message.out);
     let segments = if exchange.is_bodiless() { &[] } else { answer.body.segments() };
     let (_, mut client) = link.stream.split();
     let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
-    let sent = way.transmit(message.out, segments).await;
-    exchange.timing.sent_bytes = message.out.len() as u64;
+    let sent = match begun {
+        Ok(()) => way.transmit(message.out, segments).await,
+        Err(error) => Err(error),
+    };
+    exchange.timing.sent_bytes += message.out.len() as u64;
     match sent {
         Ok(bytes) => {
             exchange.timing.sent_bytes += bytes;

@@ -3,6 +3,7 @@
 mod ahead;
 mod background;
 mod body;
+mod client_head;
 mod download;
 mod files;
 mod finish;
@@ -80,7 +81,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     withdraw_untrusted(link, head, input);
     let (bytes, rest) = input.split_at_mut(head.length);
     let mut body =
-        RequestBody::new(rest, *filled - head.length, head.facts.body, link.config.client.max_body_bytes);
+        RequestBody::new(rest, *filled - head.length, &head.facts, link.config.client.max_body_bytes);
     let view = RequestView { head, bytes };
     let (path, route_path) = link.config.paths.apply(head.path.get(bytes), view.normal_path());
     let (path, valid_path) = path.map_or_else(|| (Cow::default(), false), |path| (path, true));

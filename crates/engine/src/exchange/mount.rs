@@ -1,12 +1,12 @@
 //! An API of this process, on the data port: its requests are small, so they are read whole and answered elsewhere.
 
 use super::body::RequestBody;
+use super::client_head::send_continue;
 use super::respond::{self, Message};
 use super::{After, ahead, wait};
 use crate::config::{Mount, MountRequest};
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
 use crate::services::PLUGIN_WAIT_MAX;
 use plugin::{Exchange, HeldBytes, Reply};
 use wire::BodyLength;
@@ -64,9 +64,7 @@ async fn collect(
         return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
     }
     if exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-        let limit = link.timer.within(limits.send_timeout);
-        let sent = io::write_all(link.stream, super::relay::CONTINUE, limit).await;
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        send_continue(link).await?;
     }
     let limit = link.timer.within(limits.body_timeout);
     body.collect(link.stream, mount.max_body_bytes, limit).await

@@ -31,7 +31,9 @@ pub(crate) async fn refuse(
     exchange.timing.request_bytes = *filled as u64;
     exchange.source = ResponseSource::Nginx;
     let mut message = Message::new(&snapshot, response, out);
-    let mut body = RequestBody::new(&mut [], 0, BodyLength::UntilClose, 0);
+    let mut facts = head.facts;
+    facts.body = BodyLength::UntilClose;
+    let mut body = RequestBody::new(&mut [], 0, &facts, 0);
     reply(link, &mut message, &mut body, None, &mut exchange, &Reply::status(status)).await;
     finish::record(worker, &snapshot, None, &body, &mut exchange);
     After::Linger

@@ -9,6 +9,7 @@ use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use crate::timer::TimeLimit;
+use crate::transport::{Http2Stream, Stream};
 use crate::tunnel;
 use crate::upstream::{
     AddrPool, Connection, REFUSALS_MAX, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
@@ -17,13 +18,14 @@ use crate::worker::Worker;
 use model::resource::Scheme;
 use plugin::{AttemptFlow, Exchange, log_for};
 use snapshot::{Route, Timeouts, Upstream};
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
-
-/// What a client that waits for permission to send its body is told.
-pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+use wire::http2::RequestSection;
+use wire::{BodyLength, Framing};
 
 /// Passes the exchange to a node of `upstream`, to another one where that is allowed and helps.
 pub(super) async fn run(
@@ -185,9 +187,22 @@ async fn attempt(
     let mut may_be_stale = connection.reused;
     let mut refusals = 0;
     loop {
-        request_head::write(link, job.exchange, &state.upstream, node, upgrade, job.message.out);
         let pulse = connection.pulse.clone();
-        match converse(link, body, job, connection, &pool).await {
+        let begun = match &connection.stream {
+            Stream::Http2(stream) => {
+                let head = request_head::section(link, job.exchange, &state.upstream, node);
+                Box::pin(send_head(link, body, job, stream, head)).await
+            }
+            _ => {
+                request_head::write(link, job.exchange, &state.upstream, node, upgrade, job.message.out);
+                Ok(())
+            }
+        };
+        let conversed = match begun {
+            Ok(()) => converse(link, body, job, connection, &pool).await,
+            Err(error) => Err(error),
+        };
+        match conversed {
             // An idle connection may be closed by the other side at any moment: that says nothing about the node. A late
             // answer, or the end of the next connection (which HTTP/2 may share), does.
             Err(ProxyError { retry: true, kind: ErrorKind::Connection, .. })
@@ -215,6 +230,34 @@ async fn attempt(
 /// The time for a connection, its handshake included.
 fn connect_limit<'t>(link: &Link<'t>, job: &Job<'_, '_, '_>) -> TimeLimit<'t> {
     link.timer.by(link.worker.clock.deadline_ms(job.timeouts.connect))
+}
+
+/// Sends a request's head over HTTP/2; what is written later is its body alone.
+async fn send_head(
+    link: &Link<'_>,
+    body: &RequestBody<'_>,
+    job: &mut Job<'_, '_, '_>,
+    stream: &Http2Stream,
+    head: RequestSection,
+) -> Result<(), ProxyError> {
+    job.message.out.clear();
+    let replaced = job.exchange.request.edits.as_ref().and_then(|edits| edits.body.as_deref());
+    let framing = match (replaced, body.length()) {
+        (Some(replaced), _) => Framing::Exact(replaced.len() as u64),
+        (None, BodyLength::None) => Framing::None,
+        (None, BodyLength::Exact(length)) => Framing::Exact(length),
+        (None, BodyLength::Chunked | BodyLength::UntilClose) => Framing::Frames,
+    };
+    let (mut head, mut limit) = (Some(head), link.timer.within(job.timeouts.send));
+    let sent = poll_fn(|cx| match stream.poll_request(cx, &mut head, framing) {
+        Poll::Pending => limit.pending(),
+        sent => sent,
+    });
+    sent.await.map_err(|error| {
+        let error = ProxyError::io(Side::Upstream, &error);
+        // It can't be said to another node either.
+        if error.kind == ErrorKind::Protocol { error } else { error.retriable() }
+    })
 }
 
 /// One request and its response on `connection`, which goes back to `pool` if it may be used again.

@@ -3,24 +3,24 @@
 
 use super::After;
 use super::body::RequestBody;
+use super::client_head::{ClientHead, Fields};
 use super::download::Ends;
 use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::partial::Asked;
 use super::relay::Job;
-use super::respond::{self, Framing, Message, Rest};
+use super::respond::{self, Message, Rest};
 use super::rewritten;
 use super::transmit::Way;
 use crate::buffers::RELAY_BUFFER;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
+use crate::io::{self, Sink};
 use crate::transport::WriteSide;
-use crate::worker::Worker;
 use plugin::{BodyFilters, Exchange, KeptResponse, UpstreamResponse};
 use snapshot::Route;
 use std::slice;
 use stdx::Segment;
-use wire::{BodyLength, Method, ResponseHead};
+use wire::{BodyLength, Framing, Method, ResponseHead};
 
 /// Answers with `kept`, no upstream asked.
 pub(super) async fn answer(
@@ -133,7 +133,7 @@ impl Way<'_, '_> {
             true => (Framing::None, &[][..]),
             false => (Framing::Exact(length), segments),
         };
-        let keep_alive = head.write(self.worker, exchange, framing);
+        let keep_alive = head.begin(self, exchange, framing)?;
         let sent = self.transmit(head.out, segments).await?;
         exchange.timing.sent_bytes += head.out.len() as u64 + sent;
         exchange.timing.sent_body_bytes += sent;
@@ -165,15 +165,22 @@ impl Way<'_, '_> {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let (framing, keep_alive) = *chosen.get_or_insert_with(|| {
-                let framing = rewritten::framing(exchange, None, last, made.len());
-                rewritten::say_length(exchange, framing);
-                (framing, head.write(self.worker, exchange, framing))
-            });
+            let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
+            let (framing, keep_alive) = match chosen {
+                Some(chosen) => chosen,
+                None => {
+                    let framing = rewritten::framing(exchange, None, last, made.len());
+                    rewritten::say_length(exchange, framing);
+                    (framing, head.begin(self, exchange, framing).map_err(failed)?)
+                }
+            };
+            chosen = Some((framing, keep_alive));
             let head_len = head.out.len() as u64;
-            rewritten::frame(framing, last, &mut made, &mut trailers, head.out);
-            let sent = io::write_all(self.client, head.out, self.limit()).await;
-            sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+            rewritten::frame(framing, last, &mut made, &trailers, head.out);
+            if last {
+                self.client.end_after(head.out.len(), &trailers).map_err(failed)?;
+            }
+            io::write_all(self.client, head.out, self.limit()).await.map_err(failed)?;
             exchange.timing.sent_bytes += head.out.len() as u64;
             exchange.timing.sent_body_bytes += head.out.len() as u64 - head_len;
             head.out.clear();
@@ -211,18 +218,16 @@ struct Head<'h> {
 }
 
 impl Head<'_> {
-    /// Writes it for a body that is framed like this; whether the connection may carry another request.
-    fn write(&mut self, worker: &Worker, exchange: &Exchange<'_>, framing: Framing) -> bool {
+    /// Begins the response, whose body is framed like this; whether the connection may carry another request.
+    fn begin(
+        &mut self,
+        way: &Way<'_, '_>,
+        exchange: &mut Exchange<'_>,
+        framing: Framing,
+    ) -> std::io::Result<bool> {
         let keep_alive = self.may_keep && framing != Framing::Close;
-        respond::write_relayed_head(
-            worker,
-            exchange,
-            self.response,
-            self.bytes,
-            framing,
-            keep_alive,
-            self.out,
-        );
-        keep_alive
+        let head = ClientHead { fields: Fields::Relayed(self.response, self.bytes), framing, keep_alive };
+        head.begin(way.worker, exchange, way.client.http2(), self.out)?;
+        Ok(keep_alive)
     }
 }

@@ -6,19 +6,23 @@ use model::resource::PassHost;
 use plugin::{Client, Exchange};
 use snapshot::Upstream;
 use std::rc::Rc;
-use wire::http1::{KnownSet, Lines, push_decimal};
-use wire::{BodyLength, Field, Known};
+use wire::http1::KnownSet;
+use wire::http2::RequestSection;
+use wire::{BodyLength, Field, FieldLines, FieldName, FieldSink, FieldValue, Known};
 
 /// The lines about the client's connection that are the same for all its requests.
-pub(crate) fn forwarded_lines(client: &Client) -> Vec<u8> {
-    let (ip, scheme) = (&client.ip_text, client.scheme());
-    format!("X-Real-IP: {ip}\r\nX-Forwarded-For: {ip}\r\nX-Forwarded-Proto: {scheme}\r\n").into_bytes()
+pub(crate) fn forwarded_lines(client: &Client) -> FieldLines {
+    let mut lines = FieldLines::default();
+    lines.push("X-Real-IP", client.ip_text.as_bytes());
+    lines.push("X-Forwarded-For", client.ip_text.as_bytes());
+    lines.push("X-Forwarded-Proto", client.scheme().as_bytes());
+    lines
 }
 
 /// What a head says besides the request: the client's connection on one side, the node on the other.
 struct Hop<'h> {
     /// [`forwarded_lines`].
-    forwarded: &'h [u8],
+    forwarded: &'h FieldLines,
     /// Whether the peer's own `X-Forwarded-*` and `Forwarded` are believed.
     trusted: bool,
     pass_host: PassHost,
@@ -37,22 +41,55 @@ pub(super) fn write(
     upgrade: bool,
     out: &mut Vec<u8>,
 ) {
-    let hop = Hop {
-        forwarded: link.forwarded,
-        trusted: link.trusted,
-        pass_host: upstream.pass_host,
-        upstream_host: upstream.upstream_host.as_deref(),
-        node: &node.authority,
-    };
+    let hop = Hop::new(link, upstream, node);
     write_head(&hop, exchange, upgrade, out);
+}
+
+/// The request's head for `node` as HTTP/2 has it.
+pub(super) fn section(
+    link: &Link<'_>,
+    exchange: &mut Exchange<'_>,
+    upstream: &Upstream,
+    node: &NodeState,
+) -> RequestSection {
+    write_section(&Hop::new(link, upstream, node), exchange)
+}
+
+fn write_section(hop: &Hop<'_>, exchange: &mut Exchange<'_>) -> RequestSection {
+    let (authority, named) = choose_host(hop, exchange);
+    let mut section = RequestSection::new(method(exchange), target(exchange), authority);
+    write_fields(hop, exchange, false, section.fields());
+    exchange.upstream.host = named;
+    section
+}
+
+impl<'h> Hop<'h> {
+    #[inline]
+    fn new(link: &Link<'h>, upstream: &'h Upstream, node: &'h NodeState) -> Self {
+        Self {
+            forwarded: link.forwarded,
+            trusted: link.trusted,
+            pass_host: upstream.pass_host,
+            upstream_host: upstream.upstream_host.as_deref(),
+            node: &node.authority,
+        }
+    }
+}
+
+fn method<'x>(exchange: &'x Exchange<'_>) -> &'x [u8] {
+    let request = &exchange.request;
+    let edits = request.edits.as_deref();
+    edits.and_then(|edits| edits.method.as_deref()).map_or(request.method(), str::as_bytes)
+}
+
+fn target<'x>(exchange: &'x Exchange<'_>) -> &'x [u8] {
+    let edits = exchange.request.edits.as_deref();
+    edits.and_then(|edits| edits.target.as_deref()).unwrap_or(exchange.request.target())
 }
 
 fn write_head(hop: &Hop<'_>, exchange: &mut Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
     out.clear();
-    let request = &exchange.request;
-    let edits = request.edits.as_deref();
-    let method = edits.and_then(|edits| edits.method.as_deref()).map_or(request.method(), str::as_bytes);
-    let target = edits.and_then(|edits| edits.target.as_deref()).unwrap_or(request.target());
+    let method = method(exchange);
     if method == b"GET" {
         // Written as one word.
         out.extend_from_slice(b"GET ");
@@ -60,32 +97,38 @@ fn write_head(hop: &Hop<'_>, exchange: &mut Exchange<'_>, upgrade: bool, out: &m
         out.extend_from_slice(method);
         out.push(b' ');
     }
-    out.extend_from_slice(target);
+    out.extend_from_slice(target(exchange));
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    exchange.upstream.host = write_host(hop, exchange, out);
+    let (authority, named) = choose_host(hop, exchange);
+    out.extend_from_slice(authority);
     out.extend_from_slice(b"\r\n");
-    write_forwarded(hop, exchange, out);
     write_fields(hop, exchange, upgrade, out);
+    out.extend_from_slice(b"\r\n");
+    exchange.upstream.host = named;
+}
+
+/// Writes all fields but `Host`.
+#[inline(always)]
+fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut impl FieldSink) {
+    write_forwarded(hop, exchange, out);
+    relay_fields(hop, exchange, upgrade, out);
     let replaced = exchange.request.edits.as_ref().and_then(|edits| edits.body.as_ref());
     let length = match replaced {
         Some(body) => BodyLength::Exact(body.len() as u64),
         None => exchange.request.view.head.facts.body,
     };
     match length {
-        BodyLength::Exact(length) => {
-            out.extend_from_slice(b"Content-Length: ");
-            push_decimal(out, length);
-            out.extend_from_slice(b"\r\n");
-        }
-        BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        BodyLength::Exact(length) => out.number(FieldName::CONTENT_LENGTH, length),
+        BodyLength::Chunked => out.field(FieldName::TRANSFER_ENCODING, FieldValue::CHUNKED),
         // A body that a client might be expected to send, and doesn't (RFC 9110 section 8.6).
-        _ if matches!(method, b"POST" | b"PUT" | b"PATCH") => out.extend_from_slice(b"Content-Length: 0\r\n"),
+        _ if matches!(method(exchange), b"POST" | b"PUT" | b"PATCH") => {
+            out.number(FieldName::CONTENT_LENGTH, 0)
+        }
         _ => {}
     }
     if upgrade {
-        out.extend_from_slice(b"Connection: upgrade\r\n");
+        out.field(FieldName::CONNECTION, const { FieldValue::of("upgrade") });
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// The value of `Host` towards `node`.
@@ -102,33 +145,24 @@ pub(super) fn host<'x>(exchange: &'x Exchange<'_>, upstream: &'x Upstream, node:
     }
 }
 
-/// Writes the value of `Host`; says which it is where it is not the client's own.
-fn write_host(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Option<Rc<str>> {
+/// The value of `Host`, and again where it is not the client's own.
+#[inline]
+fn choose_host<'x>(hop: &Hop<'x>, exchange: &'x Exchange<'_>) -> (&'x [u8], Option<Rc<str>>) {
     let request = &exchange.request;
     if let Some(host) = request.edits.as_ref().and_then(|edits| edits.host.as_deref()) {
-        out.extend_from_slice(host);
-        return std::str::from_utf8(host).ok().map(Rc::from);
+        return (host, std::str::from_utf8(host).ok().map(Rc::from));
     }
     let own = request.view.head.authority.get(request.view.bytes);
     match (hop.pass_host, hop.upstream_host) {
-        (PassHost::Rewrite, Some(host)) => {
-            out.extend_from_slice(host.as_bytes());
-            Some(host.into())
-        }
-        (PassHost::Pass, _) if !own.is_empty() => {
-            out.extend_from_slice(own);
-            None
-        }
-        _ => {
-            out.extend_from_slice(hop.node.as_bytes());
-            Some(Rc::clone(hop.node))
-        }
+        (PassHost::Rewrite, Some(host)) => (host.as_bytes(), Some(host.into())),
+        (PassHost::Pass, _) if !own.is_empty() => (own, None),
+        _ => (hop.node.as_bytes(), Some(Rc::clone(hop.node))),
     }
 }
 
 /// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for. Fields
 /// that plugins speak of are theirs.
-fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut impl FieldSink) {
     let request = &exchange.request;
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
     let edited = |name: &[u8]| edits.is_some_and(|edits| edits.get(name).is_some());
@@ -139,50 +173,41 @@ fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
         && !exchange.client.is_restated()
         && (edits.is_none() || !SAME_FOR_ALL.into_iter().any(edited));
     if same_for_all && !(told && chain().next().is_some()) {
-        out.extend_from_slice(hop.forwarded);
+        out.lines(hop.forwarded.all());
     } else {
-        let ip = exchange.client.ip_text.as_bytes();
+        let ip = FieldValue::parsed(exchange.client.ip_text.as_bytes());
         if !edited(b"x-real-ip") {
-            line(out, "X-Real-IP", ip);
+            out.field(X_REAL_IP, ip);
         }
         if !edited(b"x-forwarded-for") {
-            out.extend_from_slice(b"X-Forwarded-For: ");
-            for field in chain() {
-                out.extend_from_slice(field.value.get(request.view.bytes));
-                out.extend_from_slice(b", ");
-            }
-            out.extend_from_slice(ip);
-            out.extend_from_slice(b"\r\n");
+            let value = |field: &Field| FieldValue::parsed(field.value.get(request.view.bytes));
+            let chain = chain().flat_map(|field| [value(field), const { FieldValue::of(", ") }]);
+            out.joined(X_FORWARDED_FOR, chain.chain([ip]));
         }
         if !kept(b"x-forwarded-proto") {
-            line(out, "X-Forwarded-Proto", exchange.client.scheme().as_bytes());
+            out.field(X_FORWARDED_PROTO, FieldValue::parsed(exchange.client.scheme().as_bytes()));
         }
     }
     let authority = request.view.head.authority.get(request.view.bytes);
     if !authority.is_empty() && !kept(b"x-forwarded-host") {
-        out.extend_from_slice(b"X-Forwarded-Host: ");
-        out.extend_from_slice(authority);
-        out.extend_from_slice(b"\r\n");
+        out.field(X_FORWARDED_HOST, FieldValue::parsed(authority));
     }
     if !kept(b"x-forwarded-port") {
-        out.extend_from_slice(b"X-Forwarded-Port: ");
         match authority.get(request.view.head.host.len() + 1..) {
-            Some(port) if !port.is_empty() => out.extend_from_slice(port),
-            _ => push_decimal(out, u64::from(exchange.client.local.port())),
+            Some(port) if !port.is_empty() => out.field(X_FORWARDED_PORT, FieldValue::parsed(port)),
+            _ => out.number(X_FORWARDED_PORT, u64::from(exchange.client.local.port())),
         }
-        out.extend_from_slice(b"\r\n");
     }
 }
 
 /// The fields of [`forwarded_lines`].
 const SAME_FOR_ALL: [&[u8]; 3] = [b"x-real-ip", b"x-forwarded-for", b"x-forwarded-proto"];
 
-fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
+const X_REAL_IP: FieldName = FieldName::of("X-Real-IP: ");
+const X_FORWARDED_FOR: FieldName = FieldName::of("X-Forwarded-For: ");
+const X_FORWARDED_PROTO: FieldName = FieldName::of("X-Forwarded-Proto: ");
+const X_FORWARDED_HOST: FieldName = FieldName::of("X-Forwarded-Host: ");
+const X_FORWARDED_PORT: FieldName = FieldName::of("X-Forwarded-Port: ");
 
 /// The fields of a client's request that the gateway doesn't pass on, or writes itself.
 const GATEWAYS_OWN: KnownSet = Known::HOP_BY_HOP
@@ -193,27 +218,23 @@ const GATEWAYS_OWN: KnownSet = Known::HOP_BY_HOP
     .with(Known::XRealIp);
 
 /// Copies the client's other fields, those of the connection and those that plugins drop left out.
-fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut Vec<u8>) {
+fn relay_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut impl FieldSink) {
     let request = &exchange.request;
     let facts = &request.view.head.facts;
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
     let bytes = request.view.bytes;
-    let mut lines = Lines::new(bytes, out);
     let left_out = GATEWAYS_OWN
         .without_if(Known::XForwardedOther, hop.trusted)
         .without_if(Known::Forwarded, hop.trusted)
         .without_if(Known::Upgrade, upgrade);
-    for field in &request.view.head.fields {
+    out.relay(bytes, &request.view.head.fields, |field| {
         if left_out.has(field.known) || (field.known == Known::Other && is_forged(field.name.get(bytes))) {
-            continue;
+            return false;
         }
         let dropped = edits.is_some_and(|edits| edits.drops_spelled(field.name.get(bytes)))
             || (facts.nominates && is_nominated(&request.view.head.fields, bytes, field));
-        if !dropped {
-            lines.keep(field);
-        }
-    }
-    lines.flush();
+        !dropped
+    });
     if let Some(edits) = edits {
         edits.write(out);
     }

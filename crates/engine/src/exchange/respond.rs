@@ -1,19 +1,16 @@
-//! The response's head, and responses that the gateway makes itself.
+//! Responses that the gateway makes itself, and what all responses have in common.
 
 use super::body::RequestBody;
-use super::request_head::is_nominated;
+use super::client_head::{ClientHead, Fields};
 use super::{After, phases};
 use crate::config::EngineConfig;
 use crate::connection::{LINGERING_TIME, Link};
 use crate::error::{ErrorKind, ProxyError};
 use crate::io;
 use crate::worker::Worker;
-use plugin::{
-    Chain, Exchange, Remembered, Reply, ResponseSource, UpstreamResponse, has_no_body, write_field,
-};
+use plugin::{Chain, Exchange, Remembered, Reply, ResponseSource, UpstreamResponse, has_no_body};
 use snapshot::{Route, Snapshot};
-use wire::http1::{KnownSet, Lines, push_decimal};
-use wire::{BodyLength, Known, ResponseHead, reason};
+use wire::{BodyLength, Framing, ResponseHead, reason};
 
 /// Unread bytes of a request's body that are worth reading to keep the connection.
 const DISCARD_MAX: u64 = 256 * 1024;
@@ -41,19 +38,6 @@ impl<'m> Message<'m> {
     pub(super) fn new(snapshot: &'m Snapshot, response: &'m mut ResponseHead, out: &'m mut Vec<u8>) -> Self {
         Self { snapshot, response, out, hooks_ran: false }
     }
-}
-
-/// How a response's body is framed towards the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// No body follows; the upstream's `Content-Length`, if any, speaks of what GET would have given.
-    None,
-    /// The length is known.
-    Exact(u64),
-    /// Chunks.
-    Chunked,
-    /// The connection's end is the body's.
-    Close,
 }
 
 /// Whether the connection may carry another request after this one.
@@ -102,106 +86,6 @@ pub(super) fn run_hooks(
     }
 }
 
-/// The fields of an upstream's response that the gateway doesn't pass on, or writes itself.
-const GATEWAYS_OWN: KnownSet =
-    Known::HOP_BY_HOP.without_if(Known::Expect, true).with(Known::Date).with(Known::Server);
-
-/// Writes the upstream's head as the client gets it. `bytes` are those of `message.response`.
-pub(super) fn write_relayed_head(
-    worker: &Worker,
-    exchange: &Exchange<'_>,
-    response: &ResponseHead,
-    bytes: &[u8],
-    framing: Framing,
-    keep_alive: bool,
-    out: &mut Vec<u8>,
-) {
-    out.clear();
-    if exchange.status == response.status && !response.reason.is_empty() {
-        // "HTTP/1.x " and then the upstream's own code and reason.
-        out.extend_from_slice(b"HTTP/1.1 ");
-        out.extend_from_slice(bytes.get(9..response.fields_start).unwrap_or_default());
-    } else {
-        write_status_line(exchange.status, out);
-    }
-    write_own_lines(worker, exchange, out);
-    let edits = &exchange.reply_headers;
-    let keeps_length = matches!(framing, Framing::None | Framing::Exact(_));
-    let mut lines = Lines::new(bytes, out);
-    let left_out = GATEWAYS_OWN
-        .without_if(Known::ContentLength, keeps_length && exchange.status != 204)
-        .without_if(Known::Upgrade, response.status == 101);
-    let all_kept = edits.is_empty() && !response.nominates;
-    for field in &response.fields {
-        let kept = || {
-            !(edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
-                && !(response.nominates && is_nominated(&response.fields, bytes, field))
-        };
-        if !left_out.has(field.known) && (all_kept || kept()) {
-            lines.keep(field);
-        }
-    }
-    lines.flush();
-    edits.write(out);
-    if framing == Framing::Chunked {
-        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-    }
-    write_connection(exchange, response.status == 101, keep_alive, out);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Writes the head of an interim response: what it says of the upstream's connection is left out. `bytes` are those of
-/// `response`.
-pub(super) fn write_interim_head(response: &ResponseHead, bytes: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    // The code and the reason.
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(bytes.get(9..response.fields_start).unwrap_or_default());
-    let mut lines = Lines::new(bytes, out);
-    for field in &response.fields {
-        let nominated = response.nominates && is_nominated(&response.fields, bytes, field);
-        if !field.known.is_hop_by_hop() && !nominated {
-            lines.keep(field);
-        }
-    }
-    lines.flush();
-    out.extend_from_slice(b"\r\n");
-}
-
-/// `Server`, `Date`, and the upstream's status where it is to be shown.
-fn write_own_lines(worker: &Worker, exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    worker.clock.write_lines(out);
-    let status = match exchange.upstream.status {
-        // The proxy's own verdict stands for an upstream that gave none, as `$upstream_status` does in nginx.
-        0 if exchange.source == ResponseSource::Nginx && exchange.upstream.addr.is_some() => exchange.status,
-        status => status,
-    };
-    if status >= 500 || (status != 0 && worker.shows_upstream_status.get()) {
-        out.extend_from_slice(b"X-APISIX-Upstream-Status: ");
-        push_decimal(out, u64::from(status));
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn write_connection(exchange: &Exchange<'_>, upgrade: bool, keep_alive: bool, out: &mut Vec<u8>) {
-    let http11 = exchange.request.view.head.facts.http11;
-    out.extend_from_slice(match (upgrade, keep_alive, http11) {
-        (true, _, _) => b"Connection: upgrade\r\n",
-        (_, false, _) => b"Connection: close\r\n",
-        (_, true, false) => b"Connection: keep-alive\r\n",
-        // HTTP/1.1 keeps connections unless told otherwise.
-        (_, true, true) => b"",
-    });
-}
-
-fn write_status_line(status: u16, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    push_decimal(out, u64::from(status));
-    out.push(b' ');
-    out.extend_from_slice(reason(status).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
 /// Answers with what the gateway made itself.
 pub(super) async fn reply(
     link: &mut Link<'_>,
@@ -226,15 +110,21 @@ pub(super) async fn reply(
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
     let filtered = exchange.take_body_filters(&made).map(|filters| filtered(filters, content, exchange));
     let content = filtered.as_deref().unwrap_or(content);
-    write_reply_head(link, exchange, reply, content.len(), keep_alive, message.out);
-    let head_len = message.out.len();
-    if !exchange.is_bodiless() {
-        message.out.extend_from_slice(content);
-    }
+    let framing = match has_no_body(exchange.status) {
+        true => Framing::None,
+        false => Framing::Exact(content.len() as u64),
+    };
+    let content = if exchange.is_bodiless() { &[][..] } else { content };
+    let head = ClientHead { fields: Fields::Reply(reply), framing, keep_alive };
+    let begun = head.begin(link.worker, exchange, link.stream.http2(), message.out);
+    message.out.extend_from_slice(content);
     let limit = link.timer.within(link.config.client.send_timeout);
-    let sent = io::write_all(link.stream, message.out, limit).await;
-    exchange.timing.sent_bytes = message.out.len() as u64;
-    exchange.timing.sent_body_bytes = (message.out.len() - head_len) as u64;
+    let sent = match begun {
+        Ok(()) => io::write_all(link.stream, message.out, limit).await,
+        Err(error) => Err(error),
+    };
+    exchange.timing.sent_bytes += message.out.len() as u64;
+    exchange.timing.sent_body_bytes = content.len() as u64;
     match sent {
         Ok(()) => after_reply(body, keep_alive, rest),
         Err(_) => After::Closed,
@@ -292,72 +182,6 @@ pub(super) async fn drain(link: &mut Link<'_>, body: &mut RequestBody<'_>) -> Af
         Err(ProxyError { kind: ErrorKind::TooLarge | ErrorKind::Protocol, .. }) => After::Linger,
         Err(_) => After::Closed,
     }
-}
-
-/// Writes the head of an answer with a file.
-pub(super) fn write_file_head(
-    link: &Link<'_>,
-    exchange: &Exchange<'_>,
-    answer: &files::Answer,
-    keep_alive: bool,
-    out: &mut Vec<u8>,
-) {
-    out.clear();
-    write_status_line(exchange.status, out);
-    write_own_lines(link.worker, exchange, out);
-    let edits = &exchange.reply_headers;
-    if edits.is_empty() {
-        answer.fields.write(out);
-    } else {
-        for (name, value) in answer.fields.iter().filter(|(name, _)| !edits.drops(name.as_bytes())) {
-            for piece in [name, ": ", value, "\r\n"] {
-                out.extend_from_slice(piece.as_bytes());
-            }
-        }
-        edits.write(out);
-    }
-    if !has_no_body(exchange.status) {
-        out.extend_from_slice(b"Content-Length: ");
-        push_decimal(out, answer.body.length());
-        out.extend_from_slice(b"\r\n");
-    }
-    write_connection(exchange, false, keep_alive, out);
-    out.extend_from_slice(b"\r\n");
-}
-
-fn write_reply_head(
-    link: &Link<'_>,
-    exchange: &Exchange<'_>,
-    reply: &Reply,
-    length: usize,
-    keep_alive: bool,
-    out: &mut Vec<u8>,
-) {
-    out.clear();
-    write_status_line(exchange.status, out);
-    write_own_lines(link.worker, exchange, out);
-    let edits = &exchange.reply_headers;
-    let mut line = |name: &str, value: &[u8]| {
-        if !edits.drops(name.as_bytes()) {
-            write_field(out, name, value);
-        }
-    };
-    let bodiless = has_no_body(exchange.status);
-    let typed = reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    if !typed && !bodiless {
-        line("Content-Type", reply.default_type().as_bytes());
-    }
-    for (name, value) in &reply.headers {
-        line(name, value);
-    }
-    edits.write(out);
-    if !bodiless {
-        out.extend_from_slice(b"Content-Length: ");
-        push_decimal(out, length as u64);
-        out.extend_from_slice(b"\r\n");
-    }
-    write_connection(exchange, false, keep_alive, out);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Answers for an upstream that gave no usable response; a client that is gone gets nothing.

@@ -1,8 +1,9 @@
 //! The head of the upstream's response, those of interim responses before it passed on.
 
+use super::client_head;
 use super::download::Ends;
 use super::relay::Job;
-use super::respond::{self, Message};
+use super::respond::Message;
 use crate::error::{ErrorKind, ProxyError, Side};
 use plugin::Exchange;
 use std::future::poll_fn;
@@ -16,7 +17,8 @@ use wire::{Method, ResponseError};
 /// take 40 minutes.
 const INTERIM_MAX: usize = 128;
 
-/// Whether `bytes`, the first that came, hold the whole of a head that ends the wait, as nearly all do.
+/// Whether `bytes`, the first that came, hold the whole of a head that ends the wait, as nearly all of HTTP/1.1 do. Those
+/// of HTTP/2 are no text, see [`Ends::final_head`].
 #[inline]
 pub(super) fn at_once(bytes: &[u8], job: &mut Job<'_, '_, '_>) -> bool {
     let method = asked_with(job.exchange);
@@ -77,8 +79,18 @@ impl Ends<'_, '_, '_> {
         let method = asked_with(exchange);
         loop {
             let refuse = |error: ResponseError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
-            if *filled > 0 && message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
-                return Ok(());
+            match self.upstream.http2() {
+                None if *filled > 0 => {
+                    if message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
+                        return Ok(());
+                    }
+                }
+                // All of it came at once, and as what it is.
+                Some(stream) if let Some(head) = stream.take_head() => {
+                    *message.response = *head;
+                    return Ok(());
+                }
+                _ => {}
             }
             let mut wait = self.wait(timeout);
             let count = poll_fn(|cx| {
@@ -110,7 +122,8 @@ impl Ends<'_, '_, '_> {
         if response.status == 100 || !http11 {
             return Ok(());
         }
-        respond::write_interim_head(response, buffer, out);
+        let begun = client_head::interim(response, buffer, self.client.http2(), out);
+        begun.map_err(|error| ProxyError::io(Side::Client, &error))?;
         self.send(out, &[]).await
     }
 }

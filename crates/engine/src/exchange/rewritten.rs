@@ -1,14 +1,15 @@
 //! A response whose body passes filters of plugins on its way, or is recorded by one. The length of a filtered one is known
 //! only when it ends: where that is before anything of it was sent, the head says it, and otherwise the body goes in chunks.
 
-use super::download::{self, BodyFlow, Ends};
+use super::client_head::{self, ClientHead, Fields};
+use super::download::{BodyFlow, Ends};
 use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::relay::Job;
-use super::respond::{self, Framing};
+use super::respond;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io::{Sink, Source};
 use plugin::{BodyFilters, Exchange, Recorder, has_no_body};
-use wire::http1::{BodyDecoder, chunk_head};
-use wire::{BodyLength, ResponseHead};
+use wire::{BodyLength, Framing, ResponseHead};
 
 /// Who meets a body on its way.
 pub(super) struct Passing {
@@ -47,16 +48,16 @@ impl Ends<'_, '_, '_> {
     ) -> Result<RelayOutcome, ProxyError> {
         let response = &*job.message.response;
         let flow = BodyFlow {
-            decoder: BodyDecoder::new(response.body),
+            decoder: self.decoder(response.body, filled - response.length),
             framing: Framing::Close,
             start: response.length,
             filled,
             read_timeout: job.timeouts.read,
         };
         let head = buffer[..response.length].to_vec();
-        let http11 = job.exchange.request.view.head.facts.http11;
+        let facts = &job.exchange.request.view.head.facts;
         let unchanged = passing.filters.is_empty() && !is_reshaped(job.exchange, response);
-        let as_it_came = unchanged.then(|| download::framing(response.body, http11));
+        let as_it_came = unchanged.then(|| client_head::framing(response.body, facts));
         let may_keep = self.upload.sent.get() && respond::keeps_alive(self.worker, self.config, job.exchange);
         let mut output = Output {
             passing,
@@ -83,11 +84,14 @@ impl Ends<'_, '_, '_> {
     ) -> Result<RelayOutcome, ProxyError> {
         let over = loop {
             let over = output.take(&mut flow, buffer)?;
+            if over && output.trailers.is_empty() {
+                output.trailers = self.upstream.take_trailers();
+            }
             let last = over || !output.passing.wants_more(job.exchange);
             let at_hand = !last && flow.refill_now(self, buffer).await?;
             output.release(last, at_hand)?;
             if output.framing.is_none() && (last || !output.made.is_empty()) {
-                self.write_head(job, output, last);
+                self.begin(job, output, last)?;
             }
             if let Some(framing) = output.framing {
                 self.send_made(job, output, framing, last).await?;
@@ -105,7 +109,7 @@ impl Ends<'_, '_, '_> {
     }
 
     /// Writes the head, now that something of the body is known, or, if this is the `last`, all of it.
-    fn write_head(&self, job: &mut Job<'_, '_, '_>, output: &mut Output, last: bool) {
+    fn begin(&self, job: &mut Job<'_, '_, '_>, output: &mut Output, last: bool) -> Result<(), ProxyError> {
         let Job { message, exchange, .. } = job;
         let framing = framing(exchange, output.as_it_came, last, output.made.len());
         output.framing = Some(framing);
@@ -113,16 +117,10 @@ impl Ends<'_, '_, '_> {
             say_length(exchange, framing);
         }
         let keep_alive = output.may_keep && framing != Framing::Close;
-        let response = &*message.response;
-        respond::write_relayed_head(
-            self.worker,
-            exchange,
-            response,
-            &output.head,
-            framing,
-            keep_alive,
-            message.out,
-        );
+        let fields = Fields::Relayed(message.response, &output.head);
+        ClientHead { fields, framing, keep_alive }
+            .begin(self.worker, exchange, self.client.http2(), message.out)
+            .map_err(|error| ProxyError::io(Side::Client, &error))
     }
 
     /// Sends what was made, and the head before it where that is still to be sent.
@@ -135,7 +133,11 @@ impl Ends<'_, '_, '_> {
     ) -> Result<(), ProxyError> {
         let Job { message, exchange, .. } = job;
         let head_len = message.out.len() as u64;
-        frame(framing, last, &mut output.made, &mut output.trailers, message.out);
+        let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
+        frame(framing, last, &mut output.made, &output.trailers, message.out);
+        if last {
+            self.client.end_after(message.out.len(), &output.trailers).map_err(failed)?;
+        }
         self.send(message.out, &[]).await?;
         exchange.timing.sent_bytes += message.out.len() as u64;
         exchange.timing.sent_body_bytes += message.out.len() as u64 - head_len;
@@ -201,8 +203,7 @@ pub(super) fn framing(
     match last {
         _ if exchange.is_bodiless() => Framing::None,
         true => Framing::Exact(length as u64),
-        false if exchange.request.view.head.facts.http11 => Framing::Chunked,
-        false => Framing::Close,
+        false => client_head::framing(BodyLength::Chunked, &exchange.request.view.head.facts),
     }
 }
 
@@ -215,28 +216,11 @@ pub(super) fn say_length(exchange: &mut Exchange<'_>, framing: Framing) {
 }
 
 /// Moves what was `made` to `out`, framed; the trailers' lines with the `last` of it.
-pub(super) fn frame(
-    framing: Framing,
-    last: bool,
-    made: &mut Vec<u8>,
-    trailers: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
-    match framing {
-        Framing::None => made.clear(),
-        Framing::Exact(_) | Framing::Close => out.append(made),
-        Framing::Chunked => {
-            if !made.is_empty() {
-                chunk_head(out, made.len());
-                out.append(made);
-                out.extend_from_slice(b"\r\n");
-            }
-            if last {
-                out.extend_from_slice(b"0\r\n");
-                out.append(trailers);
-                out.extend_from_slice(b"\r\n");
-            }
-        }
+pub(super) fn frame(framing: Framing, last: bool, made: &mut Vec<u8>, trailers: &[u8], out: &mut Vec<u8>) {
+    framing.encode(made, out);
+    made.clear();
+    if last {
+        framing.encode_end(trailers, out);
     }
 }
 

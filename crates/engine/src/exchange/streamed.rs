@@ -3,22 +3,23 @@
 
 use super::After;
 use super::body::RequestBody;
-use super::respond::{self, Framing, Message, Rest};
+use super::client_head::{self, ClientHead, Fields};
+use super::respond::{self, Message, Rest};
 use super::rewritten;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io;
+use crate::io::{self, Sink};
 use crate::services::PLUGIN_WAIT_MAX;
 use crate::timer::TimeLimit;
 use crate::transport::WriteSide;
 use bytes::Bytes;
-use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse, write_field};
+use plugin::{Answer, BodyFilters, BodySource, Exchange, UpstreamResponse};
 use snapshot::Route;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use wire::http1::push_decimal;
-use wire::{Known, Method};
+use wire::{BodyLength, FieldSink, Framing, Known, Method};
 
 /// Sends `answer`.
 pub(super) async fn answer(
@@ -44,8 +45,7 @@ pub(super) async fn answer(
     let framing = match announced {
         _ if exchange.is_bodiless() => Framing::None,
         Some(length) => Framing::Exact(length),
-        None if exchange.request.view.head.facts.http11 => Framing::Chunked,
-        None => Framing::Close,
+        None => client_head::framing(BodyLength::Chunked, &exchange.request.view.head.facts),
     };
     if announced.is_none() {
         rewritten::say_length(exchange, framing);
@@ -54,7 +54,10 @@ pub(super) async fn answer(
         && framing != Framing::Close
         && respond::keeps_alive(link.worker, link.config, exchange);
     let (response, out) = (&*message.response, &mut *message.out);
-    respond::write_relayed_head(link.worker, exchange, response, &bytes, framing, keep_alive, out);
+    let head = ClientHead { fields: Fields::Relayed(response, &bytes), framing, keep_alive };
+    if head.begin(link.worker, exchange, link.stream.http2(), out).is_err() {
+        return After::Closed;
+    }
     let mut sender = Sender { framing, left: announced, filters: filters.unwrap_or_default(), out };
     match sender.run(link, exchange, &mut *answer.body).await {
         Ok(()) => respond::after_reply(body, keep_alive, rest),
@@ -73,7 +76,7 @@ fn head(answer: &Answer) -> Vec<u8> {
     for (name, value) in &answer.fields.0 {
         let known = Known::classify(name.as_bytes());
         if !known.is_hop_by_hop() && known != Known::TransferEncoding {
-            write_field(&mut head, name, value);
+            head.any(name, value);
         }
     }
     head.extend_from_slice(b"\r\n");
@@ -103,7 +106,11 @@ impl Sender<'_> {
         let (mut made, mut trailers) = (Vec::new(), Vec::new());
         let mut last = self.framing == Framing::None;
         loop {
-            rewritten::frame(self.framing, last, &mut made, &mut trailers, self.out);
+            rewritten::frame(self.framing, last, &mut made, &trailers, self.out);
+            if last {
+                let ended = client.end_after(self.out.len(), &trailers);
+                ended.map_err(|error| ProxyError::io(Side::Client, &error))?;
+            }
             let limit = timer.within(config.client.send_timeout);
             let sent = io::write_all(&mut client, self.out, limit).await;
             sent.map_err(|error| ProxyError::io(Side::Client, &error))?;

@@ -1,9 +1,10 @@
 //! A request's body on its way to the upstream, while the response may come already.
 
 use super::body::RequestBody;
+use super::client_head::send_continue;
 use super::download;
 use super::outcome::RelayOutcome;
-use super::relay::{CONTINUE, Job};
+use super::relay::Job;
 use super::{limits, rewritten};
 use crate::clock::{Now, after_ms};
 use crate::connection::Link;
@@ -101,9 +102,7 @@ pub(super) async fn begin(
         return Ok(());
     }
     if exchange.request.view.head.facts.expects_continue {
-        let limit = link.timer.within(link.config.client.send_timeout);
-        let sent = io::write_all(link.stream, CONTINUE, limit).await;
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        send_continue(link).await?;
     }
     let timeout = limits::body_timeout(link.config.client.body_timeout, exchange);
     body.begin(link.stream, link.timer.within(timeout)).await?;
@@ -123,9 +122,7 @@ pub(super) async fn both_ways(
     let sent = io::write_all(&mut connection.stream, job.message.out, limit).await;
     sent.map_err(|error| ProxyError::io(Side::Upstream, &error).retriable())?;
     if job.exchange.request.view.head.facts.expects_continue && !body.has_begun() {
-        let limit = timer.within(link.config.client.send_timeout);
-        let sent = io::write_all(link.stream, CONTINUE, limit).await;
-        sent.map_err(|error| ProxyError::io(Side::Client, &error))?;
+        send_continue(link).await?;
     }
     let upload = Upload::default();
     let pace = Pace {

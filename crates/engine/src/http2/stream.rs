@@ -10,9 +10,8 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Request;
 use std::rc::Rc;
-use wire::http1::HEAD_MAX;
-use wire::http2::write_request;
-use wire::{BodyLength, HeadError, Method};
+use wire::Method;
+use wire::http2::read_request;
 
 /// Begins to serve a request: its number on the connection, from 1.
 pub(super) fn start(shared: &Rc<Shared>, request: Request<RecvStream>, respond: SendResponse<Bytes>) -> u64 {
@@ -32,11 +31,12 @@ async fn serve(shared: &Shared, request: Request<RecvStream>, respond: SendRespo
     let config = worker.config();
     let (parts, body) = request.into_parts();
     let mut scratch = worker.buffers.take_scratch();
-    let read = read_head(&parts, body.is_end_stream(), &mut scratch);
-    let chunked = read.is_ok() && scratch.head.facts.body == BodyLength::Chunked;
+    let Scratch { input, filled, head, .. } = &mut *scratch;
+    let read;
+    (*filled, read) = read_request(&parts, body.is_end_stream(), head, input);
     let method = Method::from_token(parts.method.as_str().as_bytes());
     drop(parts);
-    let mut stream = Stream::Http2(Http2Stream::of_client(body, chunked, respond, method));
+    let mut stream = Stream::Http2(Http2Stream::of_client(body, respond, method));
     let mut link = Link {
         worker,
         config: &config,
@@ -58,45 +58,13 @@ async fn serve(shared: &Shared, request: Request<RecvStream>, respond: SendRespo
             }
             exchange::run(&mut link, &mut scratch).await
         }
-        Err(error) => {
-            name_version(&mut scratch);
-            exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await
-        }
+        Err(error) => exchange::refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
     };
     worker.buffers.put_scratch(scratch);
     if let Stream::Http2(stream) = &stream
         && stream.is_cut()
     {
         shared.cut.set(shared.cut.get() + 1);
-    }
-}
-
-/// Puts the head into `scratch` as if it had come by HTTP/1.1, and reads it as such.
-fn read_head(parts: &http::request::Parts, ends: bool, scratch: &mut Scratch) -> Result<(), HeadError> {
-    let Scratch { input, filled, head, out, .. } = scratch;
-    out.clear();
-    let written = write_request(parts, ends, out);
-    *filled = out.len().min(HEAD_MAX).min(input.len());
-    input[..*filled].copy_from_slice(&out[..*filled]);
-    written?;
-    if out.len() > HEAD_MAX {
-        return Err(HeadError::FieldsTooLarge);
-    }
-    if !head.parse(&input[..*filled])? {
-        return Err(HeadError::Bad("incomplete head"));
-    }
-    head.facts.http2 = true;
-    Ok(())
-}
-
-/// Has the first line of a refused head say the version that the client speaks, for the log.
-fn name_version(scratch: &mut Scratch) {
-    let line = &mut scratch.input[..scratch.filled];
-    let end = memchr::memchr(b'\r', line).unwrap_or(line.len());
-    if let Some(version) = line[..end].last_chunk_mut::<8>()
-        && version == b"HTTP/1.1"
-    {
-        *version = *b"HTTP/2.0";
     }
 }
 

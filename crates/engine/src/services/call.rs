@@ -1,6 +1,6 @@
 //! A plugin's HTTP call: which node, over which connection, and how often it is tried.
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Opening};
 use super::{Operation, call_error};
 use crate::connection::attach;
 use crate::error::{ErrorKind, ProxyError, Side};
@@ -17,8 +17,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use stdx::Moment;
-use wire::Method;
-use wire::http1::push_decimal;
+use wire::http2::RequestSection;
+use wire::{FieldName, FieldSink, FieldValue, Framing, Method};
 
 /// Sends `call` to a node of `upstream`, to another one where that is allowed.
 pub(super) async fn run(
@@ -82,47 +82,64 @@ pub(super) async fn run(
     }
 }
 
-/// The serialised request: the head, followed by the body, or by the stream that the body is read from.
+/// The request: its body is in memory, or read from a stream.
 struct Request {
     method: Method,
-    bytes: Vec<u8>,
+    framing: Framing,
+    body: Vec<u8>,
     stream: Option<Box<dyn BodySource>>,
     repeatable: bool,
 }
 
 impl Request {
-    /// Serialises `call`, and takes its body.
+    /// Takes the body of `call`, and the fields that are not for the caller to write.
     fn take(call: &mut Call) -> Self {
         let repeatable = call.is_repeatable();
-        let body = std::mem::take(&mut call.body);
-        let mut bytes = Vec::with_capacity(512);
-        for piece in [call.method().as_bytes(), b" ", call.target(), b" HTTP/1.1\r\nHost: ", call.authority()]
-        {
-            bytes.extend_from_slice(piece);
-        }
-        bytes.extend_from_slice(b"\r\n");
         call.headers.remove("Content-Length");
         call.headers.remove("Transfer-Encoding");
         call.headers.remove("Host");
-        call.headers.write(&mut bytes);
         let method = Method::from_token(call.method().as_bytes());
-        let expects_body = matches!(call.method(), "POST" | "PUT" | "PATCH");
-        let mut stream = None;
-        match body {
-            CallBody::Empty if expects_body => bytes.extend_from_slice(b"Content-Length: 0\r\n\r\n"),
-            CallBody::Empty => bytes.extend_from_slice(b"\r\n"),
-            CallBody::Bytes(body) => {
-                bytes.extend_from_slice(b"Content-Length: ");
-                push_decimal(&mut bytes, body.len() as u64);
-                bytes.extend_from_slice(b"\r\n\r\n");
-                bytes.extend_from_slice(&body);
+        let (framing, body, stream) = match std::mem::take(&mut call.body) {
+            CallBody::Empty => (Framing::None, Vec::new(), None),
+            CallBody::Bytes(body) => (Framing::Exact(body.len() as u64), body.to_vec(), None),
+            CallBody::Stream(source) => (Framing::Chunked, Vec::new(), Some(source)),
+        };
+        Self { method, framing, body, stream, repeatable }
+    }
+
+    /// Writes the fields of `call`.
+    fn write(&self, call: &Call, out: &mut impl FieldSink) {
+        call.headers.write(out);
+        match self.framing {
+            Framing::Exact(length) => out.number(FieldName::CONTENT_LENGTH, length),
+            Framing::None if matches!(call.method(), "POST" | "PUT" | "PATCH") => {
+                out.number(FieldName::CONTENT_LENGTH, 0);
             }
-            CallBody::Stream(source) => {
-                bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
-                stream = Some(source);
-            }
+            Framing::Chunked => out.field(FieldName::TRANSFER_ENCODING, FieldValue::CHUNKED),
+            _ => {}
         }
-        Self { method, bytes, stream, repeatable }
+    }
+
+    /// The request over HTTP/2, or as the bytes of HTTP/1.1.
+    fn opening(&mut self, call: &Call, http2: bool) -> Opening {
+        let (method, target, authority) = (call.method().as_bytes(), call.target(), call.authority());
+        let (mut head, mut bytes) = (None, Vec::with_capacity(512));
+        let mut framing = self.framing;
+        if http2 {
+            let mut section = RequestSection::new(method, target, authority);
+            self.write(call, section.fields());
+            head = Some(section);
+            framing = if framing == Framing::Chunked { Framing::Frames } else { framing };
+        } else {
+            for piece in [method, b" ", target, b" HTTP/1.1\r\nHost: ", authority, b"\r\n"] {
+                bytes.extend_from_slice(piece);
+            }
+            self.write(call, &mut bytes);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(&self.body);
+        // A stream is sent once: what a second attempt would send is gone.
+        Opening { method: self.method, head, framing, bytes, stream: self.stream.take() }
     }
 }
 
@@ -152,15 +169,13 @@ impl Attempt<'_> {
         loop {
             let reused = connection.reused;
             let pulse = connection.pulse.clone();
-            // A stream is sent once: what a second attempt would send is gone.
-            let stream = self.request.stream.take();
-            let streamed = stream.is_some();
-            let request = (self.request.method, self.request.bytes.clone(), stream);
+            let opening = self.request.opening(self.call, connection.stream.http2().is_some());
+            let streamed = opening.stream.is_some();
             let mut conversation = Conversation::new(
                 self.worker,
                 Rc::clone(&pool),
                 connection,
-                request,
+                opening,
                 self.call.timeouts,
                 self.operation,
             );

@@ -5,6 +5,7 @@
 
 use super::{Operation, PLUGIN_WAIT_MAX};
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::io::Sink;
 use crate::upstream::{AddrPool, Connection};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -16,8 +17,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
-use wire::http1::{BodyDecoder, BodyError, chunk_head};
-use wire::{BodyEvent, BodyLength, Method, ResponseHead};
+use wire::http1::{BodyDecoder, BodyError};
+use wire::http2::RequestSection;
+use wire::{BodyEvent, BodyLength, Framing, Method, ResponseError, ResponseHead};
 
 /// Interim responses that are skipped before the final one; a server has no reason to send more.
 const INTERIM_MAX: usize = 8;
@@ -30,10 +32,14 @@ pub(super) struct Conversation {
     connection: Option<Box<Connection>>,
     method: Method,
     timeouts: CallTimeouts,
+    /// The request's head over HTTP/2, until it is sent.
+    request: Option<RequestSection>,
+    /// How the request's body is framed.
+    framing: Framing,
     /// Bytes of the request from `sent` on are still to be sent.
     out: Vec<u8>,
     sent: usize,
-    /// The rest of the request's body, sent with chunked framing.
+    /// The rest of the request's body.
     upload: Option<Box<dyn BodySource>>,
     /// Whether the server stopped reading the request: then the connection is of no further use.
     refused: bool,
@@ -47,6 +53,19 @@ pub(super) struct Conversation {
     pub(super) answered: bool,
     patience: Patience,
     _operation: Rc<Operation>,
+}
+
+/// The request of a conversation.
+pub(super) struct Opening {
+    pub(super) method: Method,
+    /// Its head over HTTP/2.
+    pub(super) head: Option<RequestSection>,
+    /// How its body is framed.
+    pub(super) framing: Framing,
+    /// Its head over HTTP/1.1, and what is there of its body.
+    pub(super) bytes: Vec<u8>,
+    /// The rest of its body.
+    pub(super) stream: Option<Box<dyn BodySource>>,
 }
 
 /// What a conversation waits for, and until when.
@@ -65,16 +84,16 @@ enum Wait {
 }
 
 impl Conversation {
-    /// A conversation that begins with `out`, the request's head and what is there of its body.
+    /// A conversation that begins with `opening`.
     pub(super) fn new(
         worker: &Rc<Worker>,
         pool: Rc<AddrPool>,
         mut connection: Box<Connection>,
-        request: (Method, Vec<u8>, Option<Box<dyn BodySource>>),
+        opening: Opening,
         timeouts: CallTimeouts,
         operation: &Rc<Operation>,
     ) -> Self {
-        let (method, out, upload) = request;
+        let Opening { method, head: request, framing, bytes: out, stream: upload } = opening;
         connection.requests += 1;
         Self {
             worker: Rc::clone(worker),
@@ -82,6 +101,8 @@ impl Conversation {
             connection: Some(connection),
             method,
             timeouts,
+            request,
+            framing,
             out,
             sent: 0,
             upload,
@@ -101,10 +122,9 @@ impl Conversation {
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Fields), ProxyError>> {
         let mut interim = 0;
         loop {
-            if let (Some(buffer), true) = (&self.buffer, self.filled > self.start) {
-                let bytes = &buffer[self.start..self.filled];
+            if self.filled > self.start {
                 let refused = |reason| ProxyError::new(Side::Upstream, ErrorKind::Protocol, reason);
-                if self.head.parse(bytes, self.method).map_err(|error| refused(error.0))? {
+                if self.has_head().map_err(|error| refused(error.0))? {
                     interim += 1;
                     match self.head.status {
                         101 => return Poll::Ready(Err(refused("upstream switched protocols unasked"))),
@@ -122,6 +142,19 @@ impl Conversation {
                 return Poll::Ready(Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early)));
             }
             self.answered = true;
+        }
+    }
+
+    /// Reads the head at the start of what was read: whether it is complete.
+    fn has_head(&mut self) -> Result<bool, ResponseError> {
+        let stream = self.connection.as_ref().and_then(|connection| connection.stream.http2());
+        match (stream, &self.buffer) {
+            (Some(stream), _) => Ok(stream.take_head().is_some_and(|head| {
+                self.head = *head;
+                true
+            })),
+            (None, Some(buffer)) => self.head.parse(&buffer[self.start..self.filled], self.method),
+            (None, None) => Ok(false),
         }
     }
 
@@ -143,7 +176,11 @@ impl Conversation {
             });
         let answer = (self.head.status, Fields(fields.collect()));
         self.start += self.head.length;
-        self.decoder = BodyDecoder::new(self.head.body);
+        let framed = self.connection.as_ref().is_some_and(|connection| connection.stream.is_framed());
+        self.decoder = match framed {
+            true => BodyDecoder::of_frames(self.head.body),
+            false => BodyDecoder::new(self.head.body),
+        };
         self.end_if_complete();
         answer
     }
@@ -190,6 +227,14 @@ impl Conversation {
     /// Sends what there is to send, the streamed body piece by piece.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(())) };
+        if self.request.is_some()
+            && let Some(stream) = connection.stream.http2()
+        {
+            match stream.poll_request(cx, &mut self.request, self.framing) {
+                Poll::Ready(sent) => sent?,
+                Poll::Pending => return self.patience.poll_late(cx, Wait::Send, self.timeouts.send).map(Err),
+            }
+        }
         loop {
             while self.sent < self.out.len() {
                 match Pin::new(&mut connection.stream).poll_write(cx, &self.out[self.sent..]) {
@@ -210,13 +255,12 @@ impl Conversation {
             match upload.poll_next(cx) {
                 Poll::Ready(Some(Ok(piece))) => {
                     self.patience.progress();
-                    chunk_head(&mut self.out, piece.len());
-                    self.out.extend_from_slice(&piece);
-                    self.out.extend_from_slice(b"\r\n");
+                    self.framing.encode(&piece, &mut self.out);
                 }
                 Poll::Ready(None) => {
                     self.upload = None;
-                    self.out.extend_from_slice(b"0\r\n\r\n");
+                    self.framing.encode_end(&[], &mut self.out);
+                    connection.stream.end_after(0, &[])?;
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 // The source's own time. What was sent so far must not wait for its next piece.
@@ -294,10 +338,7 @@ impl BodySource for Conversation {
                 }
             }
             match ready!(self.poll_more(cx)) {
-                Ok(0) if self.decoder.ends_with_connection() => {
-                    self.connection = None;
-                    self.decoder = BodyDecoder::new(BodyLength::None);
-                }
+                Ok(0) if self.decoder.end_after(0) => self.connection = None,
                 Ok(0) => {
                     self.connection = None;
                     return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));

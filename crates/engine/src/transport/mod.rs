@@ -9,7 +9,7 @@ pub(crate) use handshake::{accept, connect};
 pub(crate) use http2::{Http2Stream, StreamError, Streams};
 pub(crate) use tls::TlsStream;
 
-use crate::io::Sink;
+use crate::io::{Sink, Source};
 use crate::sys::{plain, unacknowledged};
 use std::io;
 use std::pin::Pin;
@@ -97,9 +97,29 @@ impl Stream {
             Self::Http2(_) | Self::Nowhere => false,
         }
     }
+
+    /// The stream of an HTTP/2 connection, if it is one.
+    #[inline]
+    pub(crate) fn http2(&self) -> Option<&Http2Stream> {
+        if let Self::Http2(stream) = self { Some(stream) } else { None }
+    }
+}
+
+impl ReadSide<'_> {
+    /// As [`Stream::http2`].
+    #[inline]
+    pub(crate) fn http2(&self) -> Option<&Http2Stream> {
+        if let Self::Http2(stream) = self { Some(stream) } else { None }
+    }
 }
 
 impl WriteSide<'_> {
+    /// As [`Stream::http2`].
+    #[inline]
+    pub(crate) fn http2(&self) -> Option<&Http2Stream> {
+        if let Self::Http2(stream) = self { Some(stream) } else { None }
+    }
+
     /// [`Stream::send_now`] on this side.
     ///
     /// # Errors
@@ -214,44 +234,58 @@ macro_rules! write_as {
                 match self.get_mut() {
                     Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
                     Self::Tls(stream) => stream.poll_shutdown(cx),
-                    Self::Http2(stream) => {
-                        stream.finish();
-                        Poll::Ready(Ok(()))
-                    }
-                    Self::Nowhere => Poll::Ready(Ok(())),
+                    Self::Http2(_) | Self::Nowhere => Poll::Ready(Ok(())),
                 }
             }
         }
     };
 }
 
-impl Sink for Stream {
-    fn sent(&self) -> u64 {
-        if let Self::Tls(stream) = self { stream.sent() } else { 0 }
-    }
+/// What a whole connection and its sending side have in common besides [`AsyncWrite`].
+macro_rules! sink_as {
+    ($name:ty) => {
+        impl Sink for $name {
+            fn sent(&self) -> u64 {
+                if let Self::Tls(stream) = self { stream.sent() } else { 0 }
+            }
 
-    fn queued(&self) -> Option<u64> {
-        match self {
-            Self::Plain(stream) => unacknowledged(stream),
-            Self::Tls(stream) => stream.queued(),
-            Self::Http2(_) | Self::Nowhere => None,
+            fn queued(&self) -> Option<u64> {
+                match self {
+                    Self::Plain(stream) => unacknowledged(stream.as_ref()),
+                    Self::Tls(stream) => stream.queued(),
+                    Self::Http2(_) | Self::Nowhere => None,
+                }
+            }
+
+            fn is_framed(&self) -> bool {
+                matches!(self, Self::Http2(_))
+            }
+
+            fn end_after(&mut self, count: usize, lines: &[u8]) -> io::Result<()> {
+                if let Self::Http2(stream) = self { stream.end_after(count, lines) } else { Ok(()) }
+            }
         }
-    }
+    };
 }
 
-impl Sink for WriteSide<'_> {
-    fn sent(&self) -> u64 {
-        if let Self::Tls(stream) = self { stream.sent() } else { 0 }
-    }
+/// What a whole connection and its receiving side have in common besides [`AsyncRead`].
+macro_rules! source_as {
+    ($name:ty) => {
+        impl Source for $name {
+            fn is_over(&self) -> bool {
+                self.http2().is_some_and(Http2Stream::is_over)
+            }
 
-    fn queued(&self) -> Option<u64> {
-        match self {
-            Self::Plain(half) => unacknowledged(half.as_ref()),
-            Self::Tls(stream) => stream.queued(),
-            Self::Http2(_) | Self::Nowhere => None,
+            fn take_trailers(&mut self) -> Vec<u8> {
+                self.http2().map(Http2Stream::take_trailers).unwrap_or_default()
+            }
         }
-    }
+    };
 }
 
+source_as!(Stream);
+source_as!(ReadSide<'_>);
+sink_as!(Stream);
+sink_as!(WriteSide<'_>);
 write_as!(Stream);
 write_as!(WriteSide<'_>);

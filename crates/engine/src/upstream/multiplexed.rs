@@ -196,8 +196,11 @@ mod tests {
     use crate::io;
     use crate::timer::Timers;
     use snapshot::Keepalive;
+    use std::future::poll_fn;
     use tokio::net::TcpListener;
     use tokio::runtime::{Builder, LocalOptions};
+    use wire::Framing;
+    use wire::http2::RequestSection;
 
     #[test]
     fn a_connection_whose_upstream_has_vanished_fails_its_requests_and_takes_no_more() {
@@ -211,8 +214,9 @@ mod tests {
             let timers = Timers::new(crate::clock::Now::default());
             let timer = &timers.register().timer;
             let mut connection = connect(&pool, timer.unlimited()).await.expect("a connection");
-            let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-            io::write_all(&mut connection.stream, request, timer.unlimited()).await.expect("sent");
+            let mut head = Some(RequestSection::new(b"GET", b"/", b"a"));
+            let stream = connection.stream.http2().expect("a stream");
+            poll_fn(|cx| stream.poll_request(cx, &mut head, Framing::None)).await.expect("sent");
             // The kernel takes what is sent, and nobody answers.
             for second in 1..=20 {
                 pools.sweep(second * 1000);

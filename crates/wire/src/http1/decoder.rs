@@ -33,7 +33,7 @@ enum State {
 }
 
 /// A trailer section may have this many fields.
-const TRAILERS_COUNT: usize = 32;
+pub(crate) const TRAILERS_COUNT: usize = 32;
 
 /// A chunk-size line may be this long: 16 digits, an extension of reasonable length, CRLF.
 const SIZE_LINE_MAX: usize = 256;
@@ -51,6 +51,29 @@ impl BodyDecoder {
         Self { state }
     }
 
+    /// A decoder of a body that comes in frames, which the protocol below has taken apart (HTTP/2): one of unknown length
+    /// ends where its stream does, see [`Self::end_after`].
+    #[must_use]
+    pub fn of_frames(length: BodyLength) -> Self {
+        match length {
+            BodyLength::Chunked => Self { state: State::UntilClose },
+            _ => Self::new(length),
+        }
+    }
+
+    /// The stream or the connection ends after `rest` more bytes of the body, which are read and not decoded yet. Returns
+    /// whether that is a proper end here.
+    pub fn end_after(&mut self, rest: usize) -> bool {
+        match self.state {
+            State::UntilClose if rest > 0 => self.state = State::Exact(rest as u64),
+            State::UntilClose => self.state = State::Done,
+            State::Exact(left) => return left <= rest as u64,
+            State::Done => {}
+            _ => return false,
+        }
+        true
+    }
+
     /// Whether the body is complete.
     #[must_use]
     #[inline]
@@ -58,8 +81,8 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
-    /// How many bytes must come at the least before the body is complete: who reads no more than that reads nothing of
-    /// what follows it.
+    /// How many bytes may be read without reading anything of what follows the body: as many as must come before it is
+    /// complete.
     #[must_use]
     pub fn at_least(&self) -> u64 {
         // A line end, and the last chunk with the end of an empty trailer section.
@@ -67,13 +90,21 @@ impl BodyDecoder {
         const LAST_CHUNK: u64 = 5;
         match self.state {
             State::Exact(left) => left,
-            State::UntilClose => 1,
+            // Nothing follows.
+            State::UntilClose => u64::MAX,
             State::Size => LAST_CHUNK,
             State::Chunk(left) => left.saturating_add(LINE_END + LAST_CHUNK),
             State::ChunkEnd => LINE_END + LAST_CHUNK,
             State::Trailers => LINE_END,
             State::Done => 0,
         }
+    }
+
+    /// Whether the body's bytes stand in what is decoded side by side, so that one event has all of them.
+    #[must_use]
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.state, State::Exact(_) | State::UntilClose | State::Done)
     }
 
     /// Whether the end of the connection is a proper end of the body here.
@@ -100,6 +131,32 @@ impl BodyDecoder {
             }
             _ => self.next_chunked(bytes),
         }
+    }
+
+    /// Decodes `bytes` as far as they go, and counts what was consumed of them in `at`, where decoding begins: each piece
+    /// of the body goes to `piece`, the lines of its trailer section to `trailers`. Returns whether the body is complete.
+    ///
+    /// # Errors
+    /// When the chunked coding is violated.
+    #[inline]
+    pub fn drain(
+        &mut self,
+        bytes: &[u8],
+        at: &mut usize,
+        trailers: &mut Vec<u8>,
+        mut piece: impl FnMut(&[u8]),
+    ) -> Result<bool, BodyError> {
+        while !self.is_done() {
+            let (used, event) = self.next(&bytes[*at..])?;
+            *at += used;
+            match event {
+                BodyEvent::Data(data) => piece(data),
+                BodyEvent::Trailers(lines) => trailers.extend_from_slice(lines),
+                BodyEvent::End => {}
+                BodyEvent::NeedMore => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     fn next_chunked<'b>(&mut self, bytes: &'b [u8]) -> Result<(usize, BodyEvent<'b>), BodyError> {
@@ -207,7 +264,7 @@ fn trailer_section(bytes: &[u8]) -> Result<Option<usize>, BodyError> {
 
 /// Whether a trailer field may have this name. Receivers may merge trailers into the head (RFC 9110 section 6.5.2), so
 /// none may say what was checked, chosen or rewritten when the head was read.
-fn may_trail(name: &[u8]) -> bool {
+pub(crate) fn may_trail(name: &[u8]) -> bool {
     const HEAD_ONLY: [&[u8]; 9] = [
         b"authorization",
         b"content-encoding",

@@ -1,12 +1,14 @@
-//! Writing heads: runs of header lines are copied as they stand, those that end here are left out.
+//! Writing messages. Heads: runs of header lines are copied as they stand, those that end here are left out. Bodies: the
+//! framing that [`super::BodyDecoder`] reads.
 
-use crate::{Field, Known};
+use crate::head::{is_token, push_clean};
+use crate::{Field, FieldName, FieldSink, FieldValue, Framing, Known, MadeLines};
 
 /// Copies header lines from one head into another, line by line where it must and run by run where it can.
 ///
 /// Lines of a head stand without gaps, so lines kept side by side are one `memcpy`.
 #[derive(Debug)]
-pub struct Lines<'b, 'o> {
+struct Lines<'b, 'o> {
     bytes: &'b [u8],
     out: &'o mut Vec<u8>,
     /// Start of the run not yet copied; equal to `run_end` when there is none.
@@ -16,13 +18,13 @@ pub struct Lines<'b, 'o> {
 
 impl<'b, 'o> Lines<'b, 'o> {
     /// Copies from `bytes` to the end of `out`.
-    pub fn new(bytes: &'b [u8], out: &'o mut Vec<u8>) -> Self {
+    fn new(bytes: &'b [u8], out: &'o mut Vec<u8>) -> Self {
         Self { bytes, out, run_start: 0, run_end: 0 }
     }
 
     /// Keeps `field`'s line.
     #[inline]
-    pub fn keep(&mut self, field: &Field) {
+    fn keep(&mut self, field: &Field) {
         let start = field.name.start();
         if start != self.run_end {
             self.flush();
@@ -33,7 +35,7 @@ impl<'b, 'o> Lines<'b, 'o> {
 
     /// Copies what is kept so far; called at the end.
     #[inline]
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         self.out.extend_from_slice(self.bytes.get(self.run_start..self.run_end).unwrap_or_default());
         self.run_start = self.run_end;
     }
@@ -107,9 +109,79 @@ pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends the size line of a chunk of `length` bytes; the caller appends the data and a CRLF. A length of 0 would end
-/// the body and is not for this.
-pub fn chunk_head(out: &mut Vec<u8>, length: usize) {
+/// The fields of a head in HTTP/1.1's form: lines.
+impl FieldSink for Vec<u8> {
+    #[inline]
+    fn joined<'p>(&mut self, name: FieldName, pieces: impl Iterator<Item = FieldValue<'p>>) {
+        self.extend_from_slice(name.line());
+        pieces.for_each(|piece| self.extend_from_slice(piece.bytes()));
+        self.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn number(&mut self, name: FieldName, value: u64) {
+        self.extend_from_slice(name.line());
+        push_decimal(self, value);
+        self.extend_from_slice(b"\r\n");
+    }
+
+    fn any(&mut self, name: &str, value: &[u8]) {
+        if is_token(name.as_bytes()) {
+            self.extend_from_slice(name.as_bytes());
+            self.extend_from_slice(b": ");
+            push_clean(value, self);
+            self.extend_from_slice(b"\r\n");
+        }
+    }
+
+    #[inline]
+    fn lines(&mut self, lines: MadeLines<'_>) {
+        self.extend_from_slice(lines.bytes());
+    }
+
+    #[inline]
+    fn relay(&mut self, bytes: &[u8], fields: &[Field], mut keeps: impl FnMut(&Field) -> bool) {
+        let mut lines = Lines::new(bytes, self);
+        for field in fields {
+            if keeps(field) {
+                lines.keep(field);
+            }
+        }
+        lines.flush();
+    }
+}
+
+/// Encodes bodies: what [`super::BodyDecoder`] reads back.
+impl Framing {
+    /// Appends the next bytes of the body.
+    #[inline]
+    pub fn encode(self, data: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Self::None => {}
+            Self::Exact(_) | Self::Frames | Self::Close => out.extend_from_slice(data),
+            // An empty chunk would be the last.
+            Self::Chunked if data.is_empty() => {}
+            Self::Chunked => {
+                chunk_head(out, data.len());
+                out.extend_from_slice(data);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Appends what ends the body. `trailers` are the lines of its trailer section, which chunks alone can carry.
+    #[inline]
+    pub fn encode_end(self, trailers: &[u8], out: &mut Vec<u8>) {
+        if self == Self::Chunked {
+            out.extend_from_slice(b"0\r\n");
+            out.extend_from_slice(trailers);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Appends the size line of a chunk of `length` bytes.
+fn chunk_head(out: &mut Vec<u8>, length: usize) {
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
     for position in (0..digits).rev() {
         let digit = (length >> (position * 4)) & 0xf;
@@ -121,6 +193,8 @@ pub fn chunk_head(out: &mut Vec<u8>, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BodyLength;
+    use crate::http1::BodyDecoder;
 
     #[test]
     fn a_set_has_what_was_put_in_and_nothing_else() {
@@ -145,6 +219,32 @@ mod tests {
             let mut out = Vec::new();
             chunk_head(&mut out, length);
             assert_eq!(String::from_utf8(out).expect("digits"), format!("{length:x}\r\n"));
+        }
+    }
+
+    /// Every framing, read back by the decoder that belongs to it.
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let pieces = [&b"a"[..], b"", &[b'x'; 300], b"\r\n0\r\n\r\n"];
+        let whole = pieces.concat();
+        let length = whole.len() as u64;
+        for (framing, length, trailers) in [
+            (Framing::None, BodyLength::None, &b""[..]),
+            (Framing::Exact(length), BodyLength::Exact(length), b""),
+            (Framing::Close, BodyLength::UntilClose, b""),
+            (Framing::Chunked, BodyLength::Chunked, b""),
+            (Framing::Chunked, BodyLength::Chunked, b"X-Sum: 1\r\nX-B: 2\r\n"),
+        ] {
+            let mut out = Vec::new();
+            pieces.iter().for_each(|piece| framing.encode(piece, &mut out));
+            framing.encode_end(trailers, &mut out);
+            let (mut decoder, mut at) = (BodyDecoder::new(length), 0);
+            let (mut body, mut trailed) = (Vec::new(), Vec::new());
+            let over = decoder.drain(&out, &mut at, &mut trailed, |piece| body.extend_from_slice(piece));
+            assert_eq!(over, Ok(framing != Framing::Close), "{framing:?}");
+            assert_eq!(at, out.len(), "{framing:?}");
+            let expected = if framing == Framing::None { &b""[..] } else { &whole };
+            assert_eq!((&body[..], &trailed[..]), (expected, trailers), "{framing:?}");
         }
     }
 }

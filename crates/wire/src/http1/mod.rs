@@ -11,7 +11,8 @@ mod value;
 pub mod view;
 
 pub use decoder::{BodyDecoder, BodyError};
-pub use encode::{KnownSet, Lines, chunk_head, push_decimal};
+pub(crate) use decoder::{TRAILERS_COUNT, may_trail};
+pub use encode::{KnownSet, push_decimal};
 
 /// A head may be this long: nginx's `large_client_header_buffers 4 8k`.
 pub const HEAD_MAX: usize = 32 * 1024;

@@ -12,7 +12,7 @@ use crate::{BodyLength, Field, Known, Method, Span, host_of};
 const VERSION_LINE: usize = 10;
 
 /// A request head: ranges into the bytes it was parsed from. Reused from request to request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RequestHead {
     /// The header lines in the order sent.
     pub fields: Vec<Field>,
@@ -101,31 +101,16 @@ impl RequestHead {
     /// # Errors
     /// When the head is malformed, ambiguous or too large.
     pub fn parse(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
-        self.parse_as::<false>(bytes)
-    }
-
-    /// Parses a head that the gateway wrote itself: as [`Self::parse`], without the limits for clients on sizes and the
-    /// number of fields, which were counted before the gateway and its plugins added their own.
-    ///
-    /// # Errors
-    /// When the head is malformed or ambiguous.
-    pub fn parse_own(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
-        self.parse_as::<true>(bytes)
-    }
-
-    #[inline]
-    fn parse_as<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
-        let partial = |bytes| if OWN { Ok(false) } else { Self::partial(bytes) };
         // What lies beyond the limit is as if it had not come: a head that reaches it is refused as incomplete.
-        let window = if OWN { bytes } else { &bytes[..bytes.len().min(HEAD_MAX)] };
-        let Some(fields) = self.read_request_line::<OWN>(window)? else { return partial(bytes) };
-        let Some(host) = self.read_fields::<OWN>(window, fields)? else { return partial(bytes) };
+        let window = &bytes[..bytes.len().min(HEAD_MAX)];
+        let Some(fields) = self.read_request_line(window)? else { return Self::partial(bytes) };
+        let Some(host) = self.read_fields(window, fields)? else { return Self::partial(bytes) };
         self.read_target(bytes, host)?;
         Ok(true)
     }
 
     /// Reads `method SP target SP version CRLF`. Where the next line starts; `None` where more bytes are needed.
-    fn read_request_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
+    fn read_request_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
         // Nearly all begin with just this.
         let (start, method_end, method) = if bytes.starts_with(b"GET ") {
             (0, 3, Method::Get)
@@ -152,9 +137,22 @@ impl RequestHead {
             Some(version) if version == b"HTTP/1.0\r\n" => false,
             _ => return Self::other_version(&bytes[target_end + 1..]),
         };
-        if !OWN && line_end - start > LINE_MAX {
+        if line_end - start > LINE_MAX {
             return Err(HeadError::TargetTooLong);
         }
+        self.note_line(bytes, method, plain, http11)?;
+        Ok(Some(line_end))
+    }
+
+    /// Takes note of the request line, whose ranges are known. `plain` is what [`plain_target`] found.
+    #[inline(always)]
+    fn note_line(
+        &mut self,
+        bytes: &[u8],
+        method: Method,
+        plain: Option<(usize, usize)>,
+        http11: bool,
+    ) -> Result<(), HeadError> {
         match plain {
             Some((path_end, end)) => self.split_target(path_end, end),
             None if std::str::from_utf8(self.target.get(bytes)).is_err() => {
@@ -169,23 +167,44 @@ impl RequestHead {
             plain_target: plain.is_some(),
             ..RequestFacts::default()
         };
-        Ok(Some(line_end))
+        Ok(())
+    }
+
+    /// Begins a head of HTTP/2. `line` is the buffer that it is laid out in, so far: method, target and version with a
+    /// space between two of them.
+    pub(crate) fn begin(&mut self, line: &[u8], method: Span, target: Span) -> Result<Found, HeadError> {
+        if line.len() > LINE_MAX {
+            return Err(HeadError::TargetTooLong);
+        }
+        if control::<b' '>(line, target.start()) != target.end() {
+            return Err(HeadError::Bad("invalid request line"));
+        }
+        (self.method_token, self.target) = (method, target);
+        let known = Method::from_token(method.get(line));
+        self.note_line(line, known, plain_target(line, target.start()), true)?;
+        self.facts.http2 = true;
+        self.fields.clear();
+        Ok(Found::default())
+    }
+
+    /// Ends a head of HTTP/2, all of which is in `bytes`. A body follows if `open`, of unknown length unless a field said
+    /// how long it is.
+    pub(crate) fn end_fields(&mut self, bytes: &[u8], found: Found, open: bool) -> Result<(), HeadError> {
+        self.length = bytes.len();
+        self.facts.finish(&self.fields, found.length, open && found.length.is_none())?;
+        self.read_target(bytes, found.host)
     }
 
     /// Reads the fields: positions, classes, framing, all in one pass. The `Host` value, if any; `None` where more
     /// bytes are needed.
-    fn read_fields<const OWN: bool>(
-        &mut self,
-        bytes: &[u8],
-        first_line: usize,
-    ) -> Result<Option<Option<Span>>, HeadError> {
+    fn read_fields(&mut self, bytes: &[u8], first_line: usize) -> Result<Option<Option<Span>>, HeadError> {
         self.fields.clear();
         let mut at = first_line;
         let mut found = Found::default();
         loop {
             match line(bytes, at) {
                 Scan::Done(Line::Field { name, value, end, known }) => {
-                    if !OWN && (end - at > LINE_MAX || self.fields.len() == FIELDS_MAX) {
+                    if end - at > LINE_MAX || self.fields.len() == FIELDS_MAX {
                         return Err(HeadError::FieldsTooLarge);
                     }
                     at = end;
@@ -230,7 +249,7 @@ impl RequestHead {
 
     /// Takes note of a field that the gateway acts upon, but for the first `Host`.
     #[inline(never)]
-    fn note(&mut self, known: Known, value: &[u8], found: &mut Found) -> Result<(), HeadError> {
+    pub(crate) fn note(&mut self, known: Known, value: &[u8], found: &mut Found) -> Result<(), HeadError> {
         match known {
             Known::FramingAlias => return Err(HeadError::Bad("framing field spelt with underscores")),
             Known::Host => return Err(HeadError::Bad("more than one Host")),
@@ -375,8 +394,8 @@ impl RequestHead {
 
 /// What the fields said about framing and host so far.
 #[derive(Default)]
-struct Found {
-    host: Option<Span>,
+pub(crate) struct Found {
+    pub(crate) host: Option<Span>,
     length: Option<u64>,
     chunked: bool,
     unknown_coding: bool,

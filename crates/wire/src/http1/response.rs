@@ -17,7 +17,7 @@ const OK_LINE: &[u8] = b"HTTP/1.1 200 OK\r\n";
 pub struct ResponseHead {
     /// The header lines in the order sent.
     pub fields: Vec<Field>,
-    /// The status code: 100 to 599 from an upstream, up to 999 of the gateway's own making.
+    /// The status code: 100 to 599.
     pub status: u16,
     /// The reason phrase; may be empty.
     pub reason: Span,
@@ -69,27 +69,13 @@ impl ResponseHead {
     /// # Errors
     /// When the head is malformed, its framing ambiguous, or it is longer than [`HEAD_MAX`].
     pub fn parse(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
-        self.parse_as::<false>(bytes, method)
-    }
-
-    /// Parses a head that the gateway wrote itself: as [`Self::parse`], without the limits for upstreams on its size and
-    /// its number of fields, which were counted before the gateway added its own, and with statuses up to 999.
-    ///
-    /// # Errors
-    /// When the head is malformed or its framing ambiguous.
-    pub fn parse_own(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
-        self.parse_as::<true>(bytes, method)
-    }
-
-    #[inline]
-    fn parse_as<const OWN: bool>(&mut self, bytes: &[u8], method: Method) -> Result<bool, ResponseError> {
-        let window = if OWN { bytes } else { &bytes[..bytes.len().min(HEAD_MAX)] };
-        let parsed = match self.read_status_line::<OWN>(window)? {
-            Some(http11) => self.read_fields::<OWN>(window)?.map(|framing| (http11, framing)),
+        let window = &bytes[..bytes.len().min(HEAD_MAX)];
+        let parsed = match self.read_status_line(window)? {
+            Some(http11) => self.read_fields(window)?.map(|framing| (http11, framing)),
             None => None,
         };
         let Some((http11, Framing { content_length, chunked, closes })) = parsed else {
-            return if OWN || bytes.len() < HEAD_MAX {
+            return if bytes.len() < HEAD_MAX {
                 Ok(false)
             } else {
                 Err(ResponseError("upstream sent too big header"))
@@ -120,7 +106,7 @@ impl ResponseHead {
 
     /// Reads `version SP status [SP reason] CRLF`: whether it is HTTP/1.1; `None` where more bytes are needed.
     #[inline]
-    fn read_status_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
+    fn read_status_line(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
         // Nearly all begin with just this.
         if bytes.starts_with(OK_LINE) {
             self.status = 200;
@@ -130,11 +116,11 @@ impl ResponseHead {
             self.nominates = false;
             return Ok(Some(true));
         }
-        self.read_any_status_line::<OWN>(bytes)
+        self.read_any_status_line(bytes)
     }
 
     #[inline(never)]
-    fn read_any_status_line<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
+    fn read_any_status_line(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
         const INVALID: ResponseError = ResponseError("upstream sent an invalid status line");
         let Some((start, rest)) = bytes.split_first_chunk::<STATUS_END>() else {
             // Enough of it to tell HTTP from anything else, so that a client isn't kept waiting for garbage.
@@ -153,7 +139,7 @@ impl ResponseHead {
         let &[.., b' ', hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = start else {
             return Err(INVALID);
         };
-        if !OWN && hundreds > b'5' {
+        if hundreds > b'5' {
             return Err(INVALID);
         }
         let [hundreds, tens, ones] = [hundreds, tens, ones].map(|digit| u16::from(digit - b'0'));
@@ -177,14 +163,14 @@ impl ResponseHead {
     }
 
     /// Reads the fields: positions, classes, framing, all in one pass; `None` where more bytes are needed.
-    fn read_fields<const OWN: bool>(&mut self, bytes: &[u8]) -> Result<Option<Framing>, ResponseError> {
+    fn read_fields(&mut self, bytes: &[u8]) -> Result<Option<Framing>, ResponseError> {
         self.fields.clear();
         let mut at = self.fields_start;
         let mut framing = Framing { content_length: None, chunked: false, closes: false };
         loop {
             match line(bytes, at) {
                 Scan::Done(Line::Field { name, value, end, known }) => {
-                    if !OWN && self.fields.len() == FIELDS_MAX {
+                    if self.fields.len() == FIELDS_MAX {
                         return Err(ResponseError("upstream sent too many header fields"));
                     }
                     at = end;
@@ -223,6 +209,17 @@ impl ResponseHead {
             Known::Connection => framing.closes |= self.note_connection(value),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Takes note of a field of HTTP/2, if it is about the body's length.
+    pub(crate) fn note_length(&mut self, field: &Field, bytes: &[u8]) -> Result<(), ResponseError> {
+        if field.known != Known::ContentLength {
+            return Ok(());
+        }
+        let mut framing = Framing { content_length: self.content_length, chunked: false, closes: false };
+        self.note(field.known, field.value.get(bytes), &mut framing)?;
+        self.content_length = framing.content_length;
         Ok(())
     }
 

@@ -1,22 +1,24 @@
-//! HTTP/2's messages (RFC 9113 section 8) in the form of HTTP/1.1 and back.
+//! HTTP/2's messages (RFC 9113 section 8) in the vocabulary of all versions.
 //!
-//! Frames, streams and windows are the `h2` crate's affair. What is here is the meaning of heads and trailers: what
-//! comes as HTTP/2 is written as the HTTP/1.1 head that says the same, and then read by the one parser there is, so
-//! that every check of it holds for both. What leaves as HTTP/2 is taken from a parsed HTTP/1.1 head.
+//! Frames, streams and windows are the `h2` crate's affair. What is here is the meaning of heads and trailers. A head that
+//! comes is read into the same ranges that HTTP/1.1's parser finds, with the same checks; one that leaves is written by
+//! the serializer that writes HTTP/1.1's, into a [`FieldSection`].
 
 mod frames;
+mod page;
 mod request;
 mod response;
+mod section;
 mod trailers;
 
 pub use frames::{FrameHead, FrameScanner, PREFACE};
-pub use request::{Unwritable, request_from, write_request};
-pub use response::{response_from, write_response};
-pub use trailers::{trailers_from, write_trailers};
+pub use request::read_request;
+pub use response::read_response;
+pub use section::{FieldSection, RequestSection, Unwritable};
+pub use trailers::{read_trailers, trailers_from};
 
-use crate::{Field, Known, Method};
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use crate::Method;
+use http::header::{CONTENT_TYPE, HeaderMap};
 
 /// What a client begins to speak on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,39 +53,6 @@ impl Opening {
 /// Whether a message is gRPC's. Its end is told by its trailers, whatever a `Content-Length` says.
 fn is_grpc(fields: &HeaderMap) -> bool {
     fields.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
-}
-
-/// Adds fields to a message that leaves as HTTP/2; those of an HTTP/1.1 connection are left out (RFC 9113 section
-/// 8.2.2). What can't be a field there is left out as well.
-fn add_fields(map: &mut HeaderMap, fields: &[Field], bytes: &Bytes) {
-    map.reserve(fields.len());
-    for field in fields {
-        if matches!(
-            field.known,
-            Known::Host
-                | Known::Connection
-                | Known::KeepAlive
-                | Known::ProxyConnection
-                | Known::TransferEncoding
-                | Known::Upgrade
-                | Known::Te
-        ) {
-            continue;
-        }
-        let value = bytes.slice(field.value.start()..field.value.end());
-        let name = HeaderName::from_bytes(field.name.get(bytes));
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
-            map.append(name, value);
-        }
-    }
-}
-
-/// Writes `name: value` and a line end.
-fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

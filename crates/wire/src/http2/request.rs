@@ -1,23 +1,33 @@
-//! Request heads.
+//! Request heads that came as HTTP/2.
 
-use super::{add_fields, is_grpc, write_line};
+use super::is_grpc;
+use super::page::{Limits, Page, TooLarge, is_malformed};
+use crate::http1::{FIELDS_MAX, HEAD_MAX, LINE_MAX};
 use crate::{HeadError, RequestHead};
-use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderValue, TE};
+use http::Method;
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderValue};
 use http::request::Parts;
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Method, Request, Uri};
+use http::uri::PathAndQuery;
+use std::iter::once;
 
-/// A head that can't be said in HTTP/2: a target or an authority that a URI can't have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unwritable;
-
-/// Writes a request's head as HTTP/1.1 has it. `ends` says whether no body follows; otherwise it is chunked, or of the
-/// length that the head says.
+/// Reads a request's head into `head`, whose ranges are those of `into`, and returns how much of `into` is filled. `ends`
+/// says whether no body follows. Of a head that is refused, the first line is there, for the log, if it fits.
 ///
 /// # Errors
-/// What HTTP/2 lets in and HTTP/1.1 could not tell apart. The text is still to be parsed, which finds the rest.
-pub fn write_request(parts: &Parts, ends: bool, out: &mut Vec<u8>) -> Result<(), HeadError> {
+/// What is refused of HTTP/1.1 for the same reasons, and what HTTP/2 lets in and HTTP/1.1 could not tell apart.
+pub fn read_request(
+    parts: &Parts,
+    ends: bool,
+    head: &mut RequestHead,
+    into: &mut [u8],
+) -> (usize, Result<(), HeadError>) {
+    let length = into.len().min(HEAD_MAX);
+    let mut page = Page::new(&mut into[..length], Limits { line: LINE_MAX, fields: FIELDS_MAX });
+    let read = read(parts, ends, head, &mut page);
+    (page.filled(), read)
+}
+
+fn read(parts: &Parts, ends: bool, head: &mut RequestHead, page: &mut Page<'_>) -> Result<(), HeadError> {
     if parts.method == Method::CONNECT {
         return Err(HeadError::Method);
     }
@@ -26,37 +36,47 @@ pub fn write_request(parts: &Parts, ends: bool, out: &mut Vec<u8>) -> Result<(),
     if !target.starts_with('/') && target != "*" {
         return Err(HeadError::Bad("invalid :path"));
     }
-    out.extend_from_slice(parts.method.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(target.as_bytes());
-    out.extend_from_slice(b" HTTP/1.1\r\n");
+    let long = |_: TooLarge| HeadError::TargetTooLong;
+    let method = page.add(parts.method.as_str().as_bytes()).map_err(long)?;
+    page.add(b" ").map_err(long)?;
+    let target = page.add(target.as_bytes()).map_err(long)?;
+    page.add(b" HTTP/2.0\r\n").map_err(long)?;
+    let mut fields = head.begin(page.bytes(), method, target)?;
+    let large = |_: TooLarge| HeadError::FieldsTooLarge;
     if let Some(authority) = authority(parts)? {
-        write_line(out, b"Host", authority);
+        let host = page.field(b"Host", once(authority), &mut head.fields).map_err(large)?;
+        fields.host = Some(host.value);
     }
     let grpc = is_grpc(&parts.headers);
     let mut cookies = false;
     for (name, value) in &parts.headers {
         match *name {
-            HOST => {}
+            HOST => continue,
             // Sent in pieces, so that they compress; HTTP/1.1 knows one line (RFC 9113 section 8.2.3).
-            COOKIE => cookies = true,
-            CONTENT_LENGTH if grpc && !ends => {}
-            _ => write_line(out, name.as_str().as_bytes(), value.as_bytes()),
+            COOKIE => {
+                cookies = true;
+                continue;
+            }
+            CONTENT_LENGTH if grpc && !ends => continue,
+            _ => {}
         }
+        let value = once(value.as_bytes().trim_ascii());
+        let field = page.field(name.as_str().as_bytes(), value, &mut head.fields).map_err(large)?;
+        if is_malformed(field.known) {
+            return Err(HeadError::Bad("field of an HTTP/1.1 connection in HTTP/2"));
+        }
+        head.note(field.known, field.value.get(page.bytes()), &mut fields)?;
     }
     if cookies {
-        out.extend_from_slice(b"cookie: ");
-        for (number, value) in parts.headers.get_all(COOKIE).iter().enumerate() {
-            out.extend_from_slice(if number == 0 { b"" } else { b"; " });
-            out.extend_from_slice(value.as_bytes());
-        }
-        out.extend_from_slice(b"\r\n");
+        let pieces = parts.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
+        let pieces = pieces.enumerate().flat_map(|(at, cookie)| {
+            let between = if at == 0 { &b""[..] } else { b"; " };
+            [between, cookie.trim_ascii()]
+        });
+        page.field(b"cookie", pieces, &mut head.fields).map_err(large)?;
     }
-    if !ends && (grpc || !parts.headers.contains_key(CONTENT_LENGTH)) {
-        out.extend_from_slice(b"transfer-encoding: chunked\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
-    Ok(())
+    page.add(b"\r\n").map_err(large)?;
+    head.end_fields(page.bytes(), fields, !ends)
 }
 
 /// `:authority`, which `Host` may stand for and must not contradict (RFC 9113 section 8.3.1).
@@ -73,29 +93,11 @@ fn authority(parts: &Parts) -> Result<Option<&[u8]>, HeadError> {
     Ok(authority)
 }
 
-/// The request that `head`, parsed from `bytes`, is in HTTP/2. `secure` says whether it is sent encrypted.
-///
-/// # Errors
-/// A target or a host that HTTP/2 can't say.
-pub fn request_from(head: &RequestHead, bytes: &Bytes, secure: bool) -> Result<Request<()>, Unwritable> {
-    let shared = |span: crate::Span| bytes.slice(span.start()..span.end());
-    let mut uri = http::uri::Parts::default();
-    uri.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
-    uri.authority = Some(Authority::from_maybe_shared(shared(head.authority)).map_err(|_| Unwritable)?);
-    uri.path_and_query = Some(PathAndQuery::from_maybe_shared(shared(head.target)).map_err(|_| Unwritable)?);
-    let mut request = Request::new(());
-    *request.method_mut() = Method::from_bytes(head.method_token.get(bytes)).map_err(|_| Unwritable)?;
-    *request.uri_mut() = Uri::from_parts(uri).map_err(|_| Unwritable)?;
-    *request.version_mut() = http::Version::HTTP_2;
-    add_fields(request.headers_mut(), &head.fields, bytes);
-    // Trailers are passed on, and gRPC servers insist on hearing so.
-    request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
-    Ok(request)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BodyLength;
+    use http::Request;
 
     fn parts(uri: &str, fields: &[(&str, &str)]) -> Parts {
         let mut request = Request::builder().uri(uri);
@@ -105,77 +107,129 @@ mod tests {
         request.body(()).expect("a request").into_parts().0
     }
 
-    fn written(uri: &str, fields: &[(&str, &str)], ends: bool) -> Result<String, HeadError> {
-        let mut out = Vec::new();
-        write_request(&parts(uri, fields), ends, &mut out)?;
-        Ok(String::from_utf8(out).expect("text"))
+    /// The layout of the head of `parts`, and its body's length.
+    fn laid_out(parts: &Parts, ends: bool) -> Result<(String, BodyLength), HeadError> {
+        let (mut head, mut into) = (RequestHead::default(), [0; 40_000]);
+        let (filled, read) = read_request(parts, ends, &mut head, &mut into);
+        read?;
+        assert_eq!(head.length, filled);
+        let mut lines = head.fields.iter().map(|field| field.name.start()).collect::<Vec<_>>();
+        lines.remove(0);
+        lines.push(filled - 2);
+        let ends: Vec<_> = head.fields.iter().map(|field| field.line_end as usize).collect();
+        assert_eq!(lines, ends, "fields stand side by side");
+        Ok((String::from_utf8(into[..filled].to_vec()).expect("text"), head.facts.body))
     }
 
     #[test]
-    fn heads_are_written_as_http1_has_them() {
-        for (uri, fields, ends, expected) in [
-            ("http://a.com/x?y", &[][..], true, "GET /x?y HTTP/1.1\r\nHost: a.com\r\n\r\n"),
-            ("http://a.com", &[("host", "A.com")], true, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"),
-            ("/", &[("host", "b")], true, "GET / HTTP/1.1\r\nHost: b\r\n\r\n"),
+    fn heads_are_laid_out_as_ranges() {
+        let grpc = ("content-type", "application/grpc");
+        for (uri, fields, ends, expected, body) in [
+            ("http://a.com/x?y", &[][..], true, "GET /x?y HTTP/2.0\r\nHost: a.com\r\n\r\n", BodyLength::None),
+            (
+                "http://a.com",
+                &[("host", "A.com")],
+                true,
+                "GET / HTTP/2.0\r\nHost: a.com\r\n\r\n",
+                BodyLength::None,
+            ),
+            ("/", &[("host", "b")], true, "GET / HTTP/2.0\r\nHost: b\r\n\r\n", BodyLength::None),
             (
                 "http://a/",
-                &[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")],
+                &[("cookie", "a=1"), ("x", " y\t"), ("cookie", "b=2")],
                 true,
-                "GET / HTTP/1.1\r\nHost: a\r\nx: y\r\ncookie: a=1; b=2\r\n\r\n",
+                "GET / HTTP/2.0\r\nHost: a\r\nx: y\r\ncookie: a=1; b=2\r\n\r\n",
+                BodyLength::None,
             ),
-            ("http://a/", &[], false, "GET / HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n"),
+            ("http://a/", &[], false, "GET / HTTP/2.0\r\nHost: a\r\n\r\n", BodyLength::Chunked),
             (
                 "http://a/",
                 &[("content-length", "3")],
                 false,
-                "GET / HTTP/1.1\r\nHost: a\r\ncontent-length: 3\r\n\r\n",
+                "GET / HTTP/2.0\r\nHost: a\r\ncontent-length: 3\r\n\r\n",
+                BodyLength::Exact(3),
             ),
             (
                 "http://a/",
-                &[("content-length", "3"), ("content-type", "application/grpc")],
+                &[("content-length", "3"), grpc],
                 false,
-                "GET / HTTP/1.1\r\nHost: a\r\ncontent-type: application/grpc\r\ntransfer-encoding: chunked\r\n\r\n",
+                "GET / HTTP/2.0\r\nHost: a\r\ncontent-type: application/grpc\r\n\r\n",
+                BodyLength::Chunked,
             ),
         ] {
-            assert_eq!(written(uri, fields, ends).as_deref(), Ok(expected), "{uri}");
+            let expected = (expected.to_owned(), body);
+            assert_eq!(laid_out(&parts(uri, fields), ends), Ok(expected), "{uri}");
+        }
+    }
+
+    #[test]
+    fn facts_are_those_of_the_same_request_in_http1() {
+        let long = "y".repeat(8180);
+        for (uri, fields) in [
+            (
+                "http://a.com:80/x/../y?z",
+                &[("expect", "100-continue"), ("content-length", "3"), ("te", "trailers")][..],
+            ),
+            ("http://A.com/%2e", &[("x-forwarded-for", "1.1.1.1"), ("user-agent", "u")]),
+            ("http://a/", &[("expect", "200-ok")]),
+            ("http://a/", &[("content-length", "3"), ("content-length", "3")]),
+            ("http://a/", &[("content-length", "+3")]),
+            ("http://a/", &[("content_length", "3")]),
+            ("http://a/", &[("x", &long)]),
+            ("/", &[]),
+        ] {
+            let (mut head, mut into) = (RequestHead::default(), [0; 40_000]);
+            let (_, read) = read_request(&parts(uri, fields), false, &mut head, &mut into);
+            let uri: http::Uri = uri.parse().expect("a URI");
+            let mut text = format!("GET {} HTTP/1.1\r\n", uri.path_and_query().expect("a path")).into_bytes();
+            if let Some(authority) = uri.authority() {
+                text.extend_from_slice(format!("Host: {authority}\r\n").as_bytes());
+            }
+            for (name, value) in fields {
+                text.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            }
+            if !fields.iter().any(|(name, _)| *name == "content-length") {
+                text.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            }
+            text.extend_from_slice(b"\r\n");
+            let mut other = RequestHead::default();
+            assert_eq!(read.map(|()| true), other.parse(&text), "{uri}");
+            if read.is_ok() {
+                other.facts.http2 = true;
+                assert_eq!(head.facts, other.facts);
+                for (one, another) in [
+                    (head.method_token, other.method_token),
+                    (head.target, other.target),
+                    (head.path, other.path),
+                    (head.query, other.query),
+                    (head.authority, other.authority),
+                    (head.host, other.host),
+                ] {
+                    assert_eq!(one.get(&into), another.get(&text), "{uri}");
+                }
+            }
         }
     }
 
     #[test]
     fn what_would_be_ambiguous_is_refused() {
-        let other = [("host", "b")];
-        assert_eq!(written("http://a/", &other, true), Err(HeadError::Bad("Host differs from :authority")));
-        let twice = [("host", "a"), ("host", "b")];
-        assert_eq!(written("/", &twice, true), Err(HeadError::Bad("Host differs from :authority")));
+        let refused = |parts: &Parts| laid_out(parts, true).map(|(text, _)| text);
+        let differs = Err(HeadError::Bad("Host differs from :authority"));
+        assert_eq!(refused(&parts("http://a/", &[("host", "b")])), differs);
+        assert_eq!(refused(&parts("/", &[("host", "a"), ("host", "b")])), differs);
+        let connection = Err(HeadError::Bad("field of an HTTP/1.1 connection in HTTP/2"));
+        for name in ["connection", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"] {
+            assert_eq!(refused(&parts("http://a/", &[(name, "x")])), connection, "{name}");
+        }
         let mut tunnel = parts("http://a/", &[]);
         tunnel.method = Method::CONNECT;
-        assert_eq!(write_request(&tunnel, true, &mut Vec::new()), Err(HeadError::Method));
-    }
-
-    /// The limits for clients were applied before the gateway and its plugins added their own fields.
-    #[test]
-    fn a_head_of_the_gateways_own_may_be_longer_than_a_clients() {
-        let long = format!("x: {}\r\n", "y".repeat(9000));
-        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}{}\r\n", long.repeat(4), "z: 1\r\n".repeat(130));
-        let bytes = Bytes::from(text);
-        let mut head = RequestHead::default();
-        assert!(head.parse(&bytes).is_err());
-        assert_eq!(head.parse_own(&bytes[..30_000]), Ok(false));
-        assert_eq!(head.parse_own(&bytes), Ok(true));
-        assert_eq!(request_from(&head, &bytes, true).expect("writable").headers().len(), 4 + 130 + 1);
-    }
-
-    #[test]
-    fn a_head_goes_to_an_upstream_without_its_connections_fields() {
-        let text =
-            b"POST /a.B/C?x HTTP/1.1\r\nHost: h:1\r\nX-A: 1\r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\
-            Connection: close\r\nTE: x\r\n\r\n";
-        let bytes = Bytes::from_static(text);
-        let mut head = RequestHead::default();
-        assert_eq!(head.parse(&bytes), Ok(true));
-        let request = request_from(&head, &bytes, true).expect("writable");
-        assert_eq!(request.uri(), "https://h:1/a.B/C?x");
-        let fields: Vec<_> = request.headers().iter().map(|(n, v)| (n.as_str(), v.as_bytes())).collect();
-        assert_eq!(fields, [("x-a", &b"1"[..]), ("x-a", b"2"), ("te", b"trailers")]);
+        assert_eq!(refused(&tunnel), Err(HeadError::Method));
+        let long = format!("http://a/{}", "x".repeat(8200));
+        assert_eq!(refused(&parts(&long, &[])), Err(HeadError::TargetTooLong));
+        let many = vec![("x", "y"); 128];
+        assert_eq!(refused(&parts("http://a/", &many)), Err(HeadError::FieldsTooLarge));
+        let value = "y".repeat(8000);
+        let large = vec![("x", &*value); 5];
+        assert_eq!(refused(&parts("http://a/", &large)), Err(HeadError::FieldsTooLarge));
     }
 }

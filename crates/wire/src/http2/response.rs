@@ -1,124 +1,139 @@
-//! Response heads.
+//! Response heads that came as HTTP/2.
 
-use super::{add_fields, is_grpc, write_line};
-use crate::http1::push_decimal;
-use crate::{BodyLength, ResponseHead};
-use bytes::Bytes;
+use super::is_grpc;
+use super::page::{Limits, Page, TooLarge, is_malformed};
+use crate::http1::FIELDS_MAX;
+use crate::{BodyLength, Method, ResponseError, ResponseHead, Span};
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
-use http::{Response, StatusCode};
+use std::iter::once;
 
-/// The response that `head`, parsed from `bytes`, is in HTTP/2.
-#[must_use]
-pub fn response_from(head: &ResponseHead, bytes: &Bytes) -> Response<()> {
-    let mut response = Response::new(());
-    // Parsed statuses are in 100..=999.
-    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    *response.version_mut() = http::Version::HTTP_2;
-    let fields = response.headers_mut();
-    add_fields(fields, &head.fields, bytes);
-    // A gRPC answer of a head alone has no length: it ends with the head.
-    if head.body == BodyLength::None && head.content_length == Some(0) && fields.contains_key("grpc-status") {
-        fields.remove(CONTENT_LENGTH);
+/// Reads a response's head into `head`, whose ranges are those of `into`, and returns how much of `into` is filled. It
+/// answers a request with `method`; `ends` says whether no body follows.
+///
+/// # Errors
+/// What is refused of HTTP/1.1 for the same reasons.
+pub fn read_response(
+    parts: &Parts,
+    ends: bool,
+    method: Method,
+    head: &mut ResponseHead,
+    into: &mut [u8],
+) -> Result<usize, ResponseError> {
+    let large = |_: TooLarge| ResponseError("upstream sent too big header");
+    let status = parts.status.as_u16();
+    if status > 599 {
+        return Err(ResponseError("upstream sent an invalid status line"));
     }
-    response
-}
-
-/// Writes a response's head as HTTP/1.1 has it. `ends` says whether no body follows, `bodiless` whether none could: the
-/// answer to a HEAD. A body is of the length that the head says, or chunked: then `true` is returned.
-pub fn write_response(parts: &Parts, ends: bool, bodiless: bool, out: &mut Vec<u8>) -> bool {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    push_decimal(out, u64::from(parts.status.as_u16()));
-    out.extend_from_slice(b" \r\n");
-    let chunked = !ends && (is_grpc(&parts.headers) || !parts.headers.contains_key(CONTENT_LENGTH));
+    let bodiless = method == Method::Head || status < 200 || matches!(status, 204 | 304);
+    let counted = parts.headers.contains_key(CONTENT_LENGTH);
+    // The end of gRPC's messages is told by their trailers, whatever a length says.
+    let unknown = !ends && !bodiless && (!counted || is_grpc(&parts.headers));
+    // One of the fields is added here.
+    let mut page = Page::new(into, Limits { line: usize::MAX, fields: FIELDS_MAX + 1 });
+    let reason = page.add(b"HTTP/2.0 ").map_err(large)?.end() + 4;
+    page.add(parts.status.as_str().as_bytes()).map_err(large)?;
+    let fields_start = page.add(b" \r\n").map_err(large)?.end();
+    *head = ResponseHead {
+        fields: std::mem::take(&mut head.fields),
+        status,
+        reason: Span::new(reason, reason),
+        fields_start,
+        keep_alive: true,
+        ..ResponseHead::default()
+    };
+    head.fields.clear();
     for (name, value) in &parts.headers {
-        if !(chunked && name == CONTENT_LENGTH) {
-            write_line(out, name.as_str().as_bytes(), value.as_bytes());
+        if unknown && name == CONTENT_LENGTH {
+            continue;
         }
+        if head.fields.len() == FIELDS_MAX {
+            return Err(ResponseError("upstream sent too many header fields"));
+        }
+        let value = once(value.as_bytes().trim_ascii());
+        let field = page.field(name.as_str().as_bytes(), value, &mut head.fields).map_err(large)?;
+        if is_malformed(field.known) {
+            return Err(ResponseError("upstream sent a field of an HTTP/1.1 connection in HTTP/2"));
+        }
+        head.note_length(&field, page.bytes())?;
     }
-    let bodiless = bodiless || parts.status.is_informational() || matches!(parts.status.as_u16(), 204 | 304);
-    let chunked = chunked && !bodiless;
-    if chunked {
-        out.extend_from_slice(b"transfer-encoding: chunked\r\n");
-    } else if ends && !bodiless && !parts.headers.contains_key(CONTENT_LENGTH) {
-        out.extend_from_slice(b"content-length: 0\r\n");
+    if ends && !bodiless && !counted {
+        // The head alone would leave an HTTP/1.1 client to wait for the end of its connection.
+        page.field(b"content-length", once(&b"0"[..]), &mut head.fields).map_err(large)?;
+        head.content_length = Some(0);
     }
-    out.extend_from_slice(b"\r\n");
-    chunked
+    head.length = page.add(b"\r\n").map_err(large)?.end();
+    head.body = match head.content_length {
+        _ if bodiless || ends => BodyLength::None,
+        Some(length) => BodyLength::exact(length),
+        None => BodyLength::Chunked,
+    };
+    Ok(page.filled())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Method;
+    use http::Response;
 
     #[test]
-    fn a_response_leaves_without_its_connections_fields() {
-        let text = b"HTTP/1.1 200 OK\r\nServer: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\
-            Set-Cookie: a\r\nSet-Cookie: b\r\n\r\n";
-        let bytes = Bytes::from_static(text);
-        let mut head = ResponseHead::default();
-        assert_eq!(head.parse(&bytes, Method::Get), Ok(true));
-        let response = response_from(&head, &bytes);
-        assert_eq!(response.status(), 200);
-        let fields: Vec<_> = response.headers().iter().map(|(n, v)| (n.as_str(), v.as_bytes())).collect();
-        assert_eq!(fields, [("server", &b"x"[..]), ("set-cookie", b"a"), ("set-cookie", b"b")]);
-    }
-
-    /// The limits for upstreams were applied before the gateway and its plugins added their own fields.
-    #[test]
-    fn a_head_of_the_gateways_own_may_be_longer_than_an_upstreams() {
-        let line = format!("x: {}\r\n", "y".repeat(400));
-        let text = format!("HTTP/1.1 999 \r\n{}content-length: 0\r\n\r\n", line.repeat(130));
-        let bytes = Bytes::from(text);
-        let mut head = ResponseHead::default();
-        assert!(head.parse(&bytes, Method::Get).is_err());
-        assert_eq!(head.parse_own(&bytes, Method::Get), Ok(true));
-        let response = response_from(&head, &bytes);
-        assert_eq!((response.status().as_u16(), response.headers().len()), (999, 131));
-    }
-
-    #[test]
-    fn a_grpc_error_that_is_a_head_alone_stays_one() {
-        let bytes = Bytes::from_static(b"HTTP/1.1 200 \r\ngrpc-status: 5\r\ncontent-length: 0\r\n\r\n");
-        let mut head = ResponseHead::default();
-        assert_eq!(head.parse(&bytes, Method::Post), Ok(true));
-        assert_eq!(response_from(&head, &bytes).headers().len(), 1);
-    }
-
-    #[test]
-    fn heads_are_written_as_http1_has_them() {
-        for (status, fields, ends, bodiless, expected) in [
-            (200, &[("content-length", "3")][..], false, false, "content-length: 3\r\n"),
-            (200, &[], false, false, "transfer-encoding: chunked\r\n"),
+    fn heads_are_laid_out_as_ranges() {
+        let exact = BodyLength::Exact(3);
+        for (status, fields, ends, method, expected, body) in [
+            (200, &[("content-length", "3")][..], false, Method::Get, "content-length: 3\r\n", exact),
+            (200, &[], false, Method::Get, "", BodyLength::Chunked),
             // A value says nothing about the framing.
             (
                 200,
                 &[("content-length", "3"), ("x", "transfer-encoding: chunked")],
                 false,
-                false,
+                Method::Get,
                 "content-length: 3\r\nx: transfer-encoding: chunked\r\n",
+                exact,
             ),
-            (200, &[], true, false, "content-length: 0\r\n"),
-            (204, &[], true, false, ""),
-            (200, &[("content-length", "3")], true, true, "content-length: 3\r\n"),
+            (200, &[], true, Method::Get, "content-length: 0\r\n", BodyLength::None),
+            (204, &[], true, Method::Get, "", BodyLength::None),
+            (103, &[("link", "</a>")], true, Method::Get, "link: </a>\r\n", BodyLength::None),
+            (200, &[("content-length", "3")], true, Method::Head, "content-length: 3\r\n", BodyLength::None),
             (
                 200,
                 &[("content-type", "application/grpc"), ("content-length", "3")],
                 false,
-                false,
-                "content-type: application/grpc\r\ntransfer-encoding: chunked\r\n",
+                Method::Post,
+                "content-type: application/grpc\r\n",
+                BodyLength::Chunked,
             ),
         ] {
             let mut response = Response::builder().status(status);
             for (name, value) in fields {
                 response = response.header(*name, *value);
             }
-            let mut out = Vec::new();
             let parts = response.body(()).expect("a response").into_parts().0;
-            let chunked = write_response(&parts, ends, bodiless, &mut out);
-            assert_eq!(chunked, expected.lines().any(|line| line == "transfer-encoding: chunked"));
-            assert_eq!(String::from_utf8_lossy(&out), format!("HTTP/1.1 {status} \r\n{expected}\r\n"));
+            let (mut head, mut into) = (ResponseHead::default(), [0; 1000]);
+            let filled = read_response(&parts, ends, method, &mut head, &mut into).expect("sound");
+            let text = String::from_utf8_lossy(&into[..filled]).into_owned();
+            assert_eq!(text, format!("HTTP/2.0 {status} \r\n{expected}\r\n"));
+            assert_eq!((head.status, head.length, head.body), (status, filled, body), "{expected}");
+            assert_eq!(head.fields.first().map_or(filled - 2, |field| field.name.start()), head.fields_start);
         }
+    }
+
+    #[test]
+    fn what_would_be_ambiguous_is_refused() {
+        let read = |status: u16, fields: &[(&str, &str)], room: usize| {
+            let mut response = Response::builder().status(status);
+            for (name, value) in fields {
+                response = response.header(*name, *value);
+            }
+            let parts = response.body(()).expect("a response").into_parts().0;
+            read_response(&parts, false, Method::Get, &mut ResponseHead::default(), &mut vec![0; room])
+        };
+        assert!(read(200, &[("content-length", "3"), ("content-length", "4")], 1000).is_err());
+        assert!(read(200, &[("content-length", "x")], 1000).is_err());
+        assert!(read(600, &[], 1000).is_err());
+        assert!(read(200, &[("connection", "close")], 1000).is_err());
+        assert!(read(200, &[("transfer-encoding", "chunked")], 1000).is_err());
+        assert_eq!(read(200, &[("x", "y")], 23), Ok(23));
+        assert_eq!(read(200, &[("x", "y")], 22), Err(ResponseError("upstream sent too big header")));
     }
 }

@@ -180,7 +180,8 @@ fn a_body_that_is_malformed_from_the_start_is_502() {
     for (version, filters) in [("1.1", false), ("1.0", false), ("1.1", true)] {
         let upstream = Upstream::serve(|mut peer, _| {
             let _ = peer.request();
-            let _ = peer.try_send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n");
+            let _ =
+                peer.try_send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n");
         });
         let gateway = Gateway::start();
         let plugins = if filters { json!({ "plugins": { "gzip": {} } }) } else { json!({}) };

@@ -29,14 +29,44 @@ impl Received {
         let view = RequestView { head: &head, bytes: &out };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let field = |field: &Field| (text(field.name.get(&out)), field.value.get(&out).to_vec());
-        Self {
+        let received = Self {
             line: format!(
                 "{} {}",
                 text(head.method_token.get(view.bytes)),
                 text(head.target.get(view.bytes))
             ),
             fields: head.fields.iter().map(field).collect(),
-        }
+        };
+        received.check_http2(write_section(&hop, exchange));
+        received
+    }
+
+    /// An upstream of HTTP/2 gets the same, as far as HTTP/2 can say it.
+    fn check_http2(&self, section: RequestSection) {
+        let Ok(request) = section.into_request(true) else {
+            // A URI has no bytes like `[` in its path, and no empty authority.
+            return;
+        };
+        let target = request.uri().path_and_query().map(http::uri::PathAndQuery::as_str);
+        assert_eq!(format!("{} {}", request.method(), target.unwrap_or_default()), self.line);
+        let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+        assert_eq!(authority, self.values("Host").first().copied());
+        let left_out = ["host", "te", "transfer-encoding", "connection"];
+        let mut expected: Vec<_> = self
+            .fields
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim_ascii().to_vec()))
+            .filter(|(name, _)| !left_out.contains(&name.as_str()))
+            .collect();
+        let fields = request.headers().iter();
+        let mut fields: Vec<_> = fields
+            .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+            .filter(|(name, _)| name != "te")
+            .collect();
+        // Those of one name keep their order.
+        expected.sort_by(|(a, _), (b, _)| a.cmp(b));
+        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+        assert_eq!(fields, expected);
     }
 
     fn values(&self, name: &str) -> Vec<&[u8]> {
@@ -99,8 +129,10 @@ proptest! {
         name in bytes(),
         value in bytes(),
         query in bytes(),
+        client in "[!-~\\u{80}-\\u{ff} \t]{0,30}",
     ) {
-        let bench = Bench::new("GET /a?b=c\nHost: a.test:8080\nX-Other: 1\nX-Own: client");
+        let request = format!("GET /a?b=c\nHost: a.test:8080\nX-Other: 1\nX-Own: client\nX-Client: {client}\nx_own: {client}");
+        let bench = Bench::new(&request);
         let mut exchange = bench.exchange();
         exchange.request.set_query(query);
         let edits = exchange.request.edit();
@@ -121,10 +153,12 @@ proptest! {
         prop_assert_eq!(&received.line, &line);
         prop_assert_eq!(received.values("Host"), [&expected_host[..]]);
         prop_assert_eq!(received.values("X-Other"), [b"1"]);
+        prop_assert_eq!(received.values("X-Client"), [client.trim_matches([' ', '\t']).as_bytes()]);
+        prop_assert!(received.values("X_Own").is_empty());
         let own = received.values("X-Own");
         prop_assert!(!own.is_empty() && own.iter().all(|value| *value != b"client"));
         let known = ["host", "x-real-ip", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host",
-            "x-forwarded-port", "x-other", "x-own"];
+            "x-forwarded-port", "x-other", "x-own", "x-client"];
         let others: Vec<&str> = received
             .fields
             .iter()

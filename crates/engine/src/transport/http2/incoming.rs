@@ -1,30 +1,29 @@
-//! What comes on a stream: a response's head, a body, trailers; given out as bytes of HTTP/1.1.
+//! What comes on a stream: heads, the bytes of a body, trailers.
 
-use super::broken;
+use super::{StreamError, broken};
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
 use h2::client::ResponseFuture;
 use http::StatusCode;
+use http::response::Parts;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::ReadBuf;
-use wire::Method;
-use wire::http1::chunk_head;
-use wire::http2::{write_response, write_trailers};
+use wire::http2::{read_response, read_trailers};
+use wire::{Method, ResponseHead};
 
 /// The receiving side of a stream.
 #[derive(Default)]
 pub(super) struct Incoming {
     source: Source,
-    chunked: bool,
-    /// Whether a chunk has been begun: the line end after it is still owed.
-    in_chunk: bool,
-    /// Text of the head or the framing, given out from `text_at` on, before `data`.
-    text: Vec<u8>,
-    text_at: usize,
+    /// Of the body, what is received and not given out.
     data: Bytes,
+    /// The head whose bytes were given out last.
+    head: Option<Box<ResponseHead>>,
+    /// The lines of the trailer section.
+    trailers: Vec<u8>,
 }
 
 /// What is still to come.
@@ -40,10 +39,19 @@ enum Source {
     Trailers(RecvStream),
 }
 
+/// How far reading came.
+enum Step {
+    /// There may be more at hand.
+    On,
+    /// An interim head is given out; nothing is put behind it.
+    Interim,
+    End,
+}
+
 impl Incoming {
     /// A body.
-    pub(super) fn body(body: RecvStream, chunked: bool) -> Self {
-        Self { source: Source::Body(body), chunked, ..Self::default() }
+    pub(super) fn body(body: RecvStream) -> Self {
+        Self { source: Source::Body(body), ..Self::default() }
     }
 
     /// A response, head and body.
@@ -51,7 +59,23 @@ impl Incoming {
         Self { source: Source::Response(response, method), ..Self::default() }
     }
 
-    /// Gives out what is there; nothing at the end.
+    /// Whether all of the message was given out.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.source, Source::Ended) && self.data.is_empty()
+    }
+
+    /// The head whose ranges are those of the bytes given out last.
+    pub(super) fn take_head(&mut self) -> Option<Box<ResponseHead>> {
+        self.head.take()
+    }
+
+    /// The lines of the trailer section, once the message is over.
+    pub(super) fn take_trailers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.trailers)
+    }
+
+    /// Gives out what is there: the bytes that a head is in, which [`Self::take_head`] tells apart, and those of a body as
+    /// they are. Nothing at the end.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         loop {
@@ -60,9 +84,9 @@ impl Incoming {
                 return Poll::Ready(Ok(()));
             }
             let given = into.filled().len() > before;
-            match self.poll_next(cx) {
-                Poll::Ready(Ok(true)) => {}
-                Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
+            match self.poll_next(cx, into) {
+                Poll::Ready(Ok(Step::On)) => {}
+                Poll::Ready(Ok(Step::Interim | Step::End)) => return Poll::Ready(Ok(())),
                 // What came before the error is given out; the error comes back with the next call.
                 _ if given => return Poll::Ready(Ok(())),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -71,59 +95,43 @@ impl Incoming {
         }
     }
 
-    /// Copies text and data, and lets the peer send as much again as was taken.
+    /// Copies data, and lets the peer send as much again as was taken.
     fn give(&mut self, into: &mut ReadBuf<'_>) {
-        let text = &self.text[self.text_at..];
-        let count = text.len().min(into.remaining());
-        into.put_slice(&text[..count]);
-        self.text_at += count;
-        if self.text_at == self.text.len() {
-            self.text.clear();
-            self.text_at = 0;
-            let count = self.data.len().min(into.remaining());
-            into.put_slice(&self.data[..count]);
-            self.data.advance(count);
-            if let Source::Body(body) | Source::Trailers(body) = &mut self.source
-                && count > 0
-            {
-                // Refused only for more than was received.
-                let _ = body.flow_control().release_capacity(count);
-            }
+        let count = self.data.len().min(into.remaining());
+        into.put_slice(&self.data[..count]);
+        self.data.advance(count);
+        if let Source::Body(body) | Source::Trailers(body) = &mut self.source
+            && count > 0
+        {
+            // Refused only for more than was received.
+            let _ = body.flow_control().release_capacity(count);
         }
     }
 
-    /// Takes the next frame in, once all before it is given out; false at the end.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    /// Takes the next frame in, once all before it is given out.
+    fn poll_next(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<Step>> {
         match &mut self.source {
-            Source::Ended => return Poll::Ready(Ok(false)),
+            Source::Ended => return Poll::Ready(Ok(Step::End)),
             Source::Response(response, method) => {
+                let method = *method;
                 // Read before the response itself: the codec keeps them in memory until then.
                 if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
                     let (parts, ()) = interim.map_err(|error| broken(&error))?.into_parts();
                     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
                         // RFC 9113 section 8.6.
-                        return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "101 in HTTP/2")));
+                        return Poll::Ready(Err(StreamError::Malformed("101 in HTTP/2").io()));
                     }
-                    write_response(&parts, true, true, &mut self.text);
-                    return Poll::Ready(Ok(true));
+                    self.give_head(&parts, true, method, into)?;
+                    return Poll::Ready(Ok(Step::Interim));
                 }
                 let response = ready!(Pin::new(response).poll(cx)).map_err(|error| broken(&error))?;
                 let (parts, body) = response.into_parts();
                 let ends = body.is_end_stream();
-                let bodiless = *method == Method::Head;
-                self.chunked = write_response(&parts, ends, bodiless, &mut self.text);
                 self.source = if ends { Source::Ended } else { Source::Body(body) };
+                self.give_head(&parts, ends, method, into)?;
             }
             Source::Body(body) => match ready!(body.poll_data(cx)) {
-                Some(data) => {
-                    self.data = data.map_err(|error| broken(&error))?;
-                    // An empty chunk would be the last.
-                    if self.chunked && !self.data.is_empty() {
-                        self.text.extend_from_slice(if self.in_chunk { b"\r\n" } else { b"" });
-                        chunk_head(&mut self.text, self.data.len());
-                        self.in_chunk = true;
-                    }
-                }
+                Some(data) => self.data = data.map_err(|error| broken(&error))?,
                 None => {
                     if let Source::Body(body) = std::mem::take(&mut self.source) {
                         self.source = Source::Trailers(body);
@@ -133,13 +141,26 @@ impl Incoming {
             Source::Trailers(body) => {
                 let trailers = ready!(body.poll_trailers(cx)).map_err(|error| broken(&error))?;
                 self.source = Source::Ended;
-                if self.chunked {
-                    self.text.extend_from_slice(if self.in_chunk { b"\r\n0\r\n" } else { b"0\r\n" });
-                    write_trailers(&trailers.unwrap_or_default(), &mut self.text);
-                    self.text.extend_from_slice(b"\r\n");
+                if let Some(trailers) = trailers {
+                    let malformed = |error: wire::http1::BodyError| StreamError::Malformed(error.0).io();
+                    read_trailers(&trailers, &mut self.trailers).map_err(malformed)?;
                 }
             }
         }
-        Poll::Ready(Ok(true))
+        Poll::Ready(Ok(Step::On))
+    }
+
+    fn give_head(
+        &mut self,
+        parts: &Parts,
+        ends: bool,
+        method: Method,
+        into: &mut ReadBuf<'_>,
+    ) -> io::Result<()> {
+        let mut head = Box::<ResponseHead>::default();
+        let filled = read_response(parts, ends, method, &mut head, into.initialize_unfilled());
+        into.advance(filled.map_err(|error| StreamError::Malformed(error.0).io())?);
+        self.head = Some(head);
+        Ok(())
     }
 }

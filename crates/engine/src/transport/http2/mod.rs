@@ -1,8 +1,5 @@
-//! A stream of an HTTP/2 connection as the rest of the engine sees it: bytes of an HTTP/1.1 connection that carries one
-//! message each way.
-//!
-//! An exchange is written once, for messages in HTTP/1.1's form. Here they become HEADERS and DATA, trailers included,
-//! and back; what the form costs is a head's text and, for bodies of unknown length, a few bytes per frame.
+//! A stream of an HTTP/2 connection: one message each way. Heads are sent and received as such, bodies read and written as
+//! bytes without a framing of their own.
 
 mod incoming;
 mod outgoing;
@@ -13,14 +10,16 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
+use http::Response;
 use incoming::Incoming;
 use outgoing::{Outgoing, Peer};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::ReadBuf;
-use wire::Method;
+use wire::http2::RequestSection;
+use wire::{Framing, Method, ResponseHead};
 
 /// One stream. Both directions share it, so each call borrows it for its own length.
 pub(crate) struct Http2Stream(RefCell<Both>);
@@ -31,16 +30,10 @@ struct Both {
 }
 
 impl Http2Stream {
-    /// The stream of a client's request with `method`: its body is read, chunked where `chunked` says so, and its
-    /// response written.
-    pub(crate) fn of_client(
-        body: RecvStream,
-        chunked: bool,
-        respond: SendResponse<Bytes>,
-        method: Method,
-    ) -> Box<Self> {
+    /// The stream of a client's request with `method`: its body is read, and its response written.
+    pub(crate) fn of_client(body: RecvStream, respond: SendResponse<Bytes>, method: Method) -> Box<Self> {
         Box::new(Self(RefCell::new(Both {
-            incoming: Incoming::body(body, chunked),
+            incoming: Incoming::body(body),
             outgoing: Outgoing::new(Peer::Client { respond, method }),
         })))
     }
@@ -54,38 +47,67 @@ impl Http2Stream {
         })))
     }
 
+    /// Reads the bytes of a head, then those of the body; nothing at the end.
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().incoming.poll_read(cx, into)
     }
 
-    /// Sends as much as the windows and the stream's buffer take.
+    /// The response's head whose ranges are those of the bytes that [`Self::poll_read`] gave last.
+    pub(crate) fn take_head(&self) -> Option<Box<ResponseHead>> {
+        self.0.borrow_mut().incoming.take_head()
+    }
+
+    /// Whether all of the message was read.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.borrow().incoming.is_over()
+    }
+
+    /// The lines of the message's trailer section, once it is over.
+    pub(crate) fn take_trailers(&self) -> Vec<u8> {
+        self.0.borrow_mut().incoming.take_trailers()
+    }
+
+    /// Sends a request's head, as soon as the upstream takes it. `head` is empty afterwards.
+    pub(crate) fn poll_request(
+        &self,
+        cx: &mut Context<'_>,
+        head: &mut Option<RequestSection>,
+        framing: Framing,
+    ) -> Poll<io::Result<()>> {
+        let Both { incoming, outgoing } = &mut *self.0.borrow_mut();
+        ready!(outgoing.poll_ready(cx))?;
+        if let Some(head) = head.take()
+            && let Some((response, method)) = outgoing.send_request(head, framing)?
+        {
+            *incoming = Incoming::response(response, method);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends a response's final head.
+    pub(crate) fn send_response(&self, response: Response<()>, framing: Framing) -> io::Result<()> {
+        self.0.borrow_mut().outgoing.send_response(response, framing)
+    }
+
+    /// Sends the head of an interim response.
+    pub(crate) fn send_interim(&self, response: Response<()>) -> io::Result<()> {
+        self.0.borrow_mut().outgoing.send_interim(response)
+    }
+
+    /// Sends as much of a body as the windows and the stream's buffer take.
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let Some(slice) = slices.iter().find(|slice| !slice.is_empty()) else { return Poll::Ready(Ok(0)) };
-        self.poll_send(cx, slice, Bytes::copy_from_slice)
+        self.0.borrow_mut().outgoing.poll_write(cx, slice, Bytes::copy_from_slice)
     }
 
     /// The same for bytes that are shared, not copied.
     pub(crate) fn poll_share(&self, cx: &mut Context<'_>, bytes: &Bytes) -> Poll<io::Result<usize>> {
-        self.poll_send(cx, bytes, |data| bytes.slice_ref(data))
+        self.0.borrow_mut().outgoing.poll_write(cx, bytes, |data| bytes.slice_ref(data))
     }
 
-    fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-        owned: impl Fn(&[u8]) -> Bytes,
-    ) -> Poll<io::Result<usize>> {
-        let Both { incoming, outgoing } = &mut *self.0.borrow_mut();
-        let polled = outgoing.poll_write(cx, bytes, owned);
-        if let Some((response, method)) = outgoing.take_response() {
-            *incoming = Incoming::response(response, method);
-        }
-        polled
-    }
-
-    /// Ends a message whose end nothing else tells.
-    pub(crate) fn finish(&self) {
-        self.0.borrow_mut().outgoing.finish();
+    /// Says that a body of unknown length ends after `count` more bytes, with the trailers in `lines`.
+    pub(crate) fn end_after(&self, count: usize, lines: &[u8]) -> io::Result<()> {
+        self.0.borrow_mut().outgoing.end_after(count, lines)
     }
 
     /// As [`super::WriteSide::poll_left`]: whether the other side has reset the stream, or its connection is gone.
@@ -114,11 +136,17 @@ pub(crate) enum StreamError {
     Refused,
     /// The other side reset the stream after it had begun to process it.
     Reset,
+    /// What it sent can't be passed on.
+    Malformed(&'static str),
 }
 
 impl StreamError {
     fn io(self) -> io::Error {
-        io::Error::new(io::ErrorKind::ConnectionReset, self)
+        let kind = match self {
+            Self::Refused | Self::Reset => io::ErrorKind::ConnectionReset,
+            Self::Malformed(_) => io::ErrorKind::InvalidData,
+        };
+        io::Error::new(kind, self)
     }
 
     /// The reason behind `error`, if it came from a stream.
@@ -132,6 +160,7 @@ impl std::fmt::Display for StreamError {
         f.write_str(match self {
             Self::Refused => "request not processed (REFUSED_STREAM or GOAWAY)",
             Self::Reset => "stream reset by peer (RST_STREAM)",
+            Self::Malformed(why) => why,
         })
     }
 }

@@ -1,17 +1,17 @@
-//! What leaves on a stream: a head, a body, trailers; taken as bytes of HTTP/1.1.
+//! What leaves on a stream: a head, the bytes of a body, trailers.
 
 use super::{StreamError, broken};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
+use http::{HeaderMap, Request, Response};
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use wire::http1::{BodyDecoder, HEAD_MAX};
-use wire::http2::{request_from, response_from, trailers_from};
-use wire::{BodyEvent, Method, RequestHead, ResponseHead};
+use wire::http2::{RequestSection, trailers_from};
+use wire::{Framing, Method};
 
 /// A frame with its head of 9 bytes fills one TLS record. It is also less than what every peer takes (RFC 9113 section
 /// 4.2: 16 KiB), so none is cut in two.
@@ -46,56 +46,148 @@ pub(super) enum Peer {
 /// The sending side of a stream.
 pub(super) struct Outgoing {
     peer: Peer,
-    /// What has come of the head.
-    head: Vec<u8>,
     state: State,
-    /// The answer that a request's head, now sent, will have.
-    response: Option<(ResponseFuture, Method)>,
 }
 
 enum State {
     Head,
-    Body(SendStream<Bytes>, BodyDecoder),
+    Body(SendStream<Bytes>, Rest),
     Done,
+}
+
+/// What is still to be sent of a body.
+enum Rest {
+    /// Nobody knows yet.
+    Unknown,
+    /// So many bytes, and then these trailers.
+    Known(u64, HeaderMap),
+}
+
+impl Rest {
+    fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::None => Self::Known(0, HeaderMap::new()),
+            Framing::Exact(length) => Self::Known(length, HeaderMap::new()),
+            Framing::Chunked | Framing::Frames | Framing::Close => Self::Unknown,
+        }
+    }
+
+    /// Whether the head is all there is.
+    fn is_nothing(&self) -> bool {
+        matches!(self, Self::Known(0, _))
+    }
 }
 
 impl Outgoing {
     pub(super) fn new(peer: Peer) -> Self {
-        Self { peer, head: Vec::new(), state: State::Head, response: None }
+        Self { peer, state: State::Head }
     }
 
-    /// Takes bytes of the message: how many that were. `owned` makes those of a body the codec's own.
+    /// Sends the final head of a response to a client.
+    pub(super) fn send_response(&mut self, response: Response<()>, framing: Framing) -> io::Result<()> {
+        let Peer::Client { respond, method } = &mut self.peer else { return Ok(()) };
+        let rest = Rest::of(if *method == Method::Head { Framing::None } else { framing });
+        let stream = respond.send_response(response, rest.is_nothing()).map_err(|error| broken(&error))?;
+        self.state = if rest.is_nothing() { State::Done } else { State::Body(stream, rest) };
+        Ok(())
+    }
+
+    /// Sends the head of an interim response to a client.
+    pub(super) fn send_interim(&mut self, response: Response<()>) -> io::Result<()> {
+        let Peer::Client { respond, .. } = &mut self.peer else { return Ok(()) };
+        respond.send_informational(response).map_err(|error| broken(&error))
+    }
+
+    /// Waits until an upstream takes a request.
+    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Peer::Upstream { send, .. } = &mut self.peer else { return Poll::Ready(Ok(())) };
+        // Nothing of the request has been sent yet.
+        send.poll_ready(cx).map_err(|_| StreamError::Refused.io())
+    }
+
+    /// Sends a request's head to an upstream that takes it: the response to come, and the request's method.
+    pub(super) fn send_request(
+        &mut self,
+        head: RequestSection,
+        framing: Framing,
+    ) -> io::Result<Option<(ResponseFuture, Method)>> {
+        let Peer::Upstream { send, secure, .. } = &mut self.peer else { return Ok(None) };
+        let unwritable = |_| StreamError::Malformed("a target or a host that HTTP/2 can't say").io();
+        let request: Request<()> = head.into_request(*secure).map_err(unwritable)?;
+        let method = Method::from_token(request.method().as_str().as_bytes());
+        let rest = Rest::of(framing);
+        let sent = send.send_request(request, rest.is_nothing()).map_err(|error| broken(&error))?;
+        self.state = if rest.is_nothing() { State::Done } else { State::Body(sent.1, rest) };
+        Ok(Some((sent.0, method)))
+    }
+
+    /// Takes bytes of the body: how many that were. `owned` makes them the codec's own.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bytes: &[u8],
         owned: impl Fn(&[u8]) -> Bytes,
     ) -> Poll<io::Result<usize>> {
-        match &mut self.state {
-            State::Head => self.poll_head(cx, bytes),
-            State::Body(..) => self.poll_body(cx, bytes, owned),
+        let State::Body(stream, rest) = &mut self.state else {
             // A message that is over takes no more, and its sender knows no better.
-            State::Done => Poll::Ready(Ok(bytes.len())),
+            return Poll::Ready(Ok(bytes.len()));
+        };
+        let mut at = 0;
+        while at < bytes.len() {
+            let wanted = match rest {
+                Rest::Unknown => bytes.len() - at,
+                Rest::Known(left, _) => usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - at),
+            };
+            let room = match poll_room(stream, cx, wanted.min(FRAME)) {
+                Poll::Ready(room) => room?,
+                Poll::Pending if at > 0 => return Poll::Ready(Ok(at)),
+                Poll::Pending => return Poll::Pending,
+            };
+            let data = owned(&bytes[at..at + room]);
+            at += room;
+            let (mut last, mut over) = (false, false);
+            if let Rest::Known(left, trailers) = rest {
+                *left -= room as u64;
+                over = *left == 0;
+                last = over && trailers.is_empty();
+            }
+            stream.send_data(data, last).map_err(|error| broken(&error))?;
+            if over {
+                self.finish()?;
+                return Poll::Ready(Ok(bytes.len()));
+            }
         }
+        Poll::Ready(Ok(at))
     }
 
-    /// What a request that has just been sent is answered with.
-    pub(super) fn take_response(&mut self) -> Option<(ResponseFuture, Method)> {
-        self.response.take()
+    /// Says that a body whose length was unknown ends after `count` more bytes, with the trailers in `lines`.
+    pub(super) fn end_after(&mut self, count: usize, lines: &[u8]) -> io::Result<()> {
+        if let State::Body(stream, rest @ Rest::Unknown) = &mut self.state {
+            let trailers = trailers_from(lines);
+            if count == 0 && trailers.is_empty() {
+                stream.send_data(Bytes::new(), true).map_err(|error| broken(&error))?;
+            }
+            *rest = Rest::Known(count as u64, trailers);
+            if count == 0 {
+                return self.finish();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a body all of whose bytes are sent, by its trailers if it has some.
+    fn finish(&mut self) -> io::Result<()> {
+        if let State::Body(mut stream, Rest::Known(_, trailers)) =
+            std::mem::replace(&mut self.state, State::Done)
+            && !trailers.is_empty()
+        {
+            stream.send_trailers(trailers).map_err(|error| broken(&error))?;
+        }
+        Ok(())
     }
 
     pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
-    }
-
-    /// Ends a body that only the end of its connection ends.
-    pub(super) fn finish(&mut self) {
-        if let State::Body(stream, decoder) = &mut self.state
-            && decoder.ends_with_connection()
-        {
-            let _ = stream.send_data(Bytes::new(), true);
-            self.state = State::Done;
-        }
     }
 
     /// Waits until the other side resets the stream or is gone.
@@ -105,120 +197,6 @@ impl Outgoing {
             (State::Head, Peer::Client { respond, .. }) => respond.poll_reset(cx).map(drop),
             _ => Poll::Pending,
         }
-    }
-
-    /// Gathers the head and sends it when it is complete. Bytes after it are not taken.
-    fn poll_head(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if let Peer::Upstream { send, .. } = &mut self.peer {
-            // Nothing of the request has been sent yet.
-            ready!(send.poll_ready(cx)).map_err(|_| StreamError::Refused.io())?;
-        }
-        let before = self.head.len();
-        let taken = &bytes[..bytes.len().min(HEAD_MAX * 2)];
-        self.head.extend_from_slice(taken);
-        let length = match &self.peer {
-            Peer::Client { .. } => self.send_response()?,
-            Peer::Upstream { .. } => self.send_request()?,
-        };
-        Poll::Ready(Ok(length.map_or(taken.len(), |length| length - before)))
-    }
-
-    /// Sends the response's head, if it is complete: its length.
-    fn send_response(&mut self) -> io::Result<Option<usize>> {
-        let Peer::Client { respond, method } = &mut self.peer else { return Ok(None) };
-        let mut head = ResponseHead::default();
-        if !head.parse_own(&self.head, *method).map_err(|error| unfit(error.0))? {
-            return Ok(None);
-        }
-        let bytes = Bytes::from(std::mem::take(&mut self.head));
-        let response = response_from(&head, &bytes);
-        if head.status < 200 {
-            respond.send_informational(response).map_err(|error| broken(&error))?;
-        } else {
-            let decoder = BodyDecoder::new(head.body);
-            let stream = respond.send_response(response, decoder.is_done());
-            let stream = stream.map_err(|error| broken(&error))?;
-            self.state = if decoder.is_done() { State::Done } else { State::Body(stream, decoder) };
-        }
-        Ok(Some(head.length))
-    }
-
-    /// Sends the request's head, if it is complete: its length.
-    fn send_request(&mut self) -> io::Result<Option<usize>> {
-        let Peer::Upstream { send, secure, .. } = &mut self.peer else { return Ok(None) };
-        let mut head = RequestHead::default();
-        if !head.parse_own(&self.head).map_err(|error| unfit(error.reason()))? {
-            return Ok(None);
-        }
-        let bytes = Bytes::from(std::mem::take(&mut self.head));
-        let unwritable = |_| unfit("a target or a host that HTTP/2 can't say");
-        let request = request_from(&head, &bytes, *secure).map_err(unwritable)?;
-        let decoder = BodyDecoder::new(head.facts.body);
-        let sent = send.send_request(request, decoder.is_done()).map_err(|error| broken(&error))?;
-        self.response = Some((sent.0, head.facts.method));
-        self.state = if decoder.is_done() { State::Done } else { State::Body(sent.1, decoder) };
-        Ok(Some(head.length))
-    }
-
-    /// Sends what the windows and the stream's buffer take. The last frame is held back until it is known whether it
-    /// ends the stream.
-    fn poll_body(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-        owned: impl Fn(&[u8]) -> Bytes,
-    ) -> Poll<io::Result<usize>> {
-        let State::Body(stream, decoder) = &mut self.state else { return Poll::Ready(Ok(0)) };
-        let (mut at, mut held) = (0, None);
-        let mut trailers = None;
-        let mut ended = false;
-        while at < bytes.len() && !ended {
-            let before = *decoder;
-            let (mut used, mut event) = decoder.next(&bytes[at..]).map_err(|error| unfit(error.0))?;
-            if let BodyEvent::Data(data) = event {
-                if let Some(frame) = held.take() {
-                    stream.send_data(frame, false).map_err(|error| broken(&error))?;
-                }
-                let room = match poll_room(stream, cx, data.len().min(FRAME)) {
-                    Poll::Ready(room) => room?,
-                    Poll::Pending => {
-                        *decoder = before;
-                        return if at > 0 { Poll::Ready(Ok(at)) } else { Poll::Pending };
-                    }
-                };
-                if room < data.len() {
-                    *decoder = before;
-                    let less = at + used - (data.len() - room);
-                    (used, event) = decoder.next(&bytes[at..less]).map_err(|error| unfit(error.0))?;
-                }
-            }
-            at += used;
-            match event {
-                BodyEvent::Data(data) => {
-                    held = Some(owned(data));
-                    // A chunked body ends with its last chunk, one of known length with its last byte.
-                    ended = decoder.is_done();
-                }
-                BodyEvent::Trailers(lines) => {
-                    trailers = Some(trailers_from(lines));
-                    ended = true;
-                }
-                BodyEvent::End => ended = true,
-                BodyEvent::NeedMore if used == 0 => break,
-                BodyEvent::NeedMore => {}
-            }
-        }
-        let last = ended && trailers.is_none();
-        if held.is_some() || last {
-            stream.send_data(held.unwrap_or_default(), last).map_err(|error| broken(&error))?;
-        }
-        if let Some(trailers) = trailers {
-            stream.send_trailers(trailers).map_err(|error| broken(&error))?;
-        }
-        if ended {
-            self.state = State::Done;
-        }
-        Poll::Ready(Ok(at))
     }
 }
 
@@ -245,8 +223,4 @@ fn poll_room(stream: &mut SendStream<Bytes>, cx: &mut Context<'_>, wanted: usize
             None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
-}
-
-fn unfit(why: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -1,8 +1,8 @@
 //! Chunked bodies.
 
 use super::lines::{hash, name_and_value};
-use wire::http1::{BodyDecoder, BodyError, TRAILERS_MAX, chunk_head};
-use wire::{BodyEvent, BodyLength};
+use wire::http1::{BodyDecoder, BodyError, TRAILERS_MAX};
+use wire::{BodyEvent, BodyLength, Framing};
 
 /// What a chunked body decodes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,12 +120,11 @@ fn check_round_trip(bytes: &[u8]) {
     while !rest.is_empty() {
         seed = seed.rotate_left(11).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let size = 1 + usize::try_from(seed % 40).expect("below 40").min(rest.len() - 1);
-        chunk_head(&mut wire, size);
-        wire.extend_from_slice(&rest[..size]);
-        wire.extend_from_slice(b"\r\n");
+        Framing::Chunked.encode(&rest[..size], &mut wire);
         rest = &rest[size..];
     }
-    wire.extend_from_slice(b"0\r\n\r\nnext");
+    Framing::Chunked.encode_end(&[], &mut wire);
+    wire.extend_from_slice(b"next");
     for step in [1, 2, 7, usize::MAX] {
         let decoded = decode(&wire, |_| step).expect("what we encode is sound");
         assert_eq!((&decoded.body[..], decoded.rest), (bytes, Some(4)));

@@ -1,8 +1,8 @@
 //! Request heads.
 
 use super::lines::{assert_fields, assert_within, hash, is_token_byte, lines, values};
-use wire::http1::{HEAD_MAX, LINE_MAX, Lines};
-use wire::{BodyLength, Known, RequestHead, host_of, normalise_path};
+use wire::http1::{HEAD_MAX, LINE_MAX};
+use wire::{BodyLength, FieldSink, Known, RequestHead, host_of, normalise_path};
 
 /// Checks the parse of the head at the start of `bytes`.
 pub fn check(bytes: &[u8]) {
@@ -123,15 +123,14 @@ fn check_copy(bytes: &[u8], head: &RequestHead) {
     }
     let added = copy.len();
     let mut kept = Vec::new();
-    let mut lines = Lines::new(bytes, &mut copy);
-    for field in &head.fields {
+    copy.relay(bytes, &head.fields, |field| {
         choices = choices.rotate_left(1);
-        if field.known == Known::Host || choices & 1 == 1 {
-            lines.keep(field);
+        let keeps = field.known == Known::Host || choices & 1 == 1;
+        if keeps {
             kept.push((field.name.get(bytes), field.value.get(bytes)));
         }
-    }
-    lines.flush();
+        keeps
+    });
     copy.extend_from_slice(b"\r\n");
     if copy.len() > HEAD_MAX || head.fields.len() == wire::http1::FIELDS_MAX {
         return;
