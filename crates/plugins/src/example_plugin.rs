@@ -90,7 +90,7 @@ impl Plugin for ExamplePlugin {
             Box::pin(async move {
                 tracing::info!("example-plugin: configuration in use, conf: {shown}");
                 let _end = InUse(shown);
-                pending().await
+                pending::<()>().await;
             })
         })]
     }

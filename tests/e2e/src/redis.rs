@@ -21,6 +21,7 @@ pub struct Redis {
 
 impl Redis {
     /// Whether the tests that need a server can run. They are skipped without one; `cargo xtask ci` installs it.
+    #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
     pub fn is_installed() -> bool {
         let installed = program("redis-server").is_some();
         if !installed {

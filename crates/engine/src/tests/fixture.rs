@@ -71,7 +71,7 @@ impl Control {
     }
 
     pub(crate) fn put(&mut self, key: &str, value: &Value) {
-        self.apply(Change::Put(Entry {
+        self.apply(&Change::Put(Entry {
             key: key.into(),
             value: value.to_string().into_bytes().into(),
             create_revision: 0,
@@ -81,12 +81,12 @@ impl Control {
     }
 
     pub(crate) fn delete(&mut self, key: &str) {
-        self.apply(Change::Delete { key: key.into(), revision: self.revision });
+        self.apply(&Change::Delete { key: key.into(), revision: self.revision });
     }
 
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: &Change) {
         self.revision += 1;
-        let snapshot = self.builder.apply(self.revision, [&change]);
+        let snapshot = self.builder.apply(self.revision, [change]);
         assert_eq!(self.builder.problems().len(), 0, "{:?}", self.builder.problems());
         self.published.publish(snapshot);
     }
