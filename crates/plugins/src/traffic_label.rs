@@ -261,7 +261,7 @@ mod tests {
             (json!({"match": [["a"]], "actions": [{}]}), "failed to validate the 'match' expression"),
             (json!({"actions": []}), "expect array to have at least 1 items"),
         ] {
-            let found = chain(&json!([rule])).err().expect("refused");
+            let found = chain(&json!([rule])).expect_err("refused");
             assert!(found[0].message.contains(message) || found[0].message.contains("1 item"), "{found:?}");
         }
     }
