@@ -12,7 +12,8 @@ use crate::timer::TimeLimit;
 use crate::transport::{Http2Stream, Stream};
 use crate::tunnel;
 use crate::upstream::{
-    AddrPool, Connection, REFUSALS_MAX, Served, State, Target, connect, discovered_form, pool_of, secure_pool,
+    AddrPool, Connection, Pulse, REFUSALS_MAX, Served, State, Target, connect, discovered_form, pool_of,
+    secure_pool,
 };
 use crate::worker::Worker;
 use model::resource::Scheme;
@@ -156,10 +157,7 @@ async fn attempt(
     let pool = match &node.target {
         Target::Addr(pool) => Rc::clone(pool),
         // What the name takes is not the connection's.
-        named => {
-            let timeout = job.timeouts.connect;
-            pool_of(&worker.upstreams, named, job.tried_at, link.timer, timeout).await?
-        }
+        named => pool_of(&worker.upstreams, named, job.tried_at, link.timer, job.timeouts.connect).await?,
     };
     job.exchange.upstream.addr = Some(Rc::clone(&pool.text));
     job.exchange.upstream.ip_len = pool.ip_len;
@@ -216,14 +214,20 @@ async fn attempt(
                 connection = connect(&pool, connect_limit(link, job)).await?;
             }
             result => {
-                if let (Some(pulse), Err(ProxyError { side: Side::Upstream, kind: ErrorKind::Timeout, .. })) =
-                    (pulse, &result)
-                {
-                    pulse.suspect();
-                }
+                suspect(pulse, &result);
                 return result;
             }
         }
+    }
+}
+
+/// Has the connection looked at, over which an upstream did not answer in time: it may be gone.
+#[inline]
+fn suspect(pulse: Option<Rc<Pulse>>, result: &Result<After, ProxyError>) {
+    if let (Some(pulse), Err(ProxyError { side: Side::Upstream, kind: ErrorKind::Timeout, .. })) =
+        (pulse, result)
+    {
+        pulse.suspect();
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) use multiplexed::REFUSALS_MAX;
 pub(crate) use names::Names;
 pub(crate) use pool::{AddrPool, Pools, Protocol};
 pub(crate) use prober::Prober;
+pub(crate) use pulse::Pulse;
 pub(crate) use resolve::Resolver;
 pub(crate) use secure::pool as secure_pool;
 pub(crate) use state::{NodeState, Served, State, Target};

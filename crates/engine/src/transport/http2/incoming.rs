@@ -1,6 +1,6 @@
 //! What comes on a stream: heads, the bytes of a body, trailers.
 
-use super::{StreamError, broken};
+use super::error::{StreamError, broken};
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
 use h2::client::ResponseFuture;

@@ -1,6 +1,6 @@
 //! What leaves on a stream: a head, the bytes of a body, trailers.
 
-use super::{StreamError, broken};
+use super::error::{StreamError, broken};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::server::SendResponse;
