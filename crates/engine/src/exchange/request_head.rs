@@ -3,7 +3,7 @@
 use crate::connection::Link;
 use crate::upstream::NodeState;
 use model::resource::PassHost;
-use plugin::{Client, Exchange};
+use plugin::{Client, Exchange, HeaderEdits};
 use snapshot::Upstream;
 use std::rc::Rc;
 use wire::http1::KnownSet;
@@ -160,8 +160,9 @@ fn choose_host<'x>(hop: &Hop<'x>, exchange: &'x Exchange<'_>) -> (&'x [u8], Opti
     }
 }
 
-/// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for. Fields
-/// that plugins speak of are theirs.
+/// Tells the upstream about the client: its address added to `X-Forwarded-For`, and what the client asked for. Other fields
+/// that plugins speak of are theirs; the client's address stands behind what they say of `X-Forwarded-For`, since its last
+/// member is what upstreams go by (nginx's `$proxy_add_x_forwarded_for`).
 fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut impl FieldSink) {
     let request = &exchange.request;
     let edits = request.edits.as_ref().map(|edits| &edits.headers).filter(|edits| !edits.is_empty());
@@ -179,11 +180,16 @@ fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut impl FieldS
         if !edited(b"x-real-ip") {
             out.field(X_REAL_IP, ip);
         }
-        if !edited(b"x-forwarded-for") {
-            let value = |field: &Field| FieldValue::parsed(field.value.get(request.view.bytes));
-            let chain = chain().flat_map(|field| [value(field), const { FieldValue::of(", ") }]);
-            out.joined(X_FORWARDED_FOR, chain.chain([ip]));
+        let own = chain().filter(|_| !edits.is_some_and(|edits| edits.drops(FORWARDED_FOR)));
+        let own = own.map(|field| field.value.get(request.view.bytes));
+        let added = edits.into_iter().flat_map(HeaderEdits::fields);
+        let added = added.filter(|(name, _)| name.eq_ignore_ascii_case(FORWARDED_FOR));
+        let before = own.chain(added.map(|(_, value)| value)).filter(|value| !value.is_empty());
+        let before = before.flat_map(|value| [FieldValue::parsed(value), const { FieldValue::of(", ") }]);
+        out.joined(X_FORWARDED_FOR, before.chain([ip]));
         }
+        out.extend_from_slice(ip);
+        out.extend_from_slice(b"\r\n");
         if !kept(b"x-forwarded-proto") {
             out.field(X_FORWARDED_PROTO, FieldValue::parsed(exchange.client.scheme().as_bytes()));
         }
@@ -201,7 +207,9 @@ fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut impl FieldS
 }
 
 /// The fields of [`forwarded_lines`].
-const SAME_FOR_ALL: [&[u8]; 3] = [b"x-real-ip", b"x-forwarded-for", b"x-forwarded-proto"];
+const SAME_FOR_ALL: [&[u8]; 3] = [b"x-real-ip", FORWARDED_FOR, b"x-forwarded-proto"];
+
+const FORWARDED_FOR: &[u8] = b"x-forwarded-for";
 
 const X_REAL_IP: FieldName = FieldName::of("X-Real-IP: ");
 const X_FORWARDED_FOR: FieldName = FieldName::of("X-Forwarded-For: ");
@@ -235,8 +243,14 @@ fn relay_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut
             || (facts.nominates && is_nominated(&request.view.head.fields, bytes, field));
         !dropped
     });
-    if let Some(edits) = edits {
-        edits.write(out);
+    match edits {
+        // Already said, with the client's address: see `write_forwarded`.
+        Some(edits) if edits.get(FORWARDED_FOR).is_some() => {
+            let others = edits.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(FORWARDED_FOR));
+            others.for_each(|(name, value)| out.any(std::str::from_utf8(name).unwrap_or_default(), value));
+        }
+        Some(edits) => edits.write(out),
+        None => {}
     }
 }
 

@@ -114,6 +114,38 @@ fn a_consumer_that_a_plugin_found_is_told_once() {
     assert!(received.values("X_Consumer_Username").is_empty());
 }
 
+#[test]
+fn the_clients_address_stands_behind_whatever_plugins_say_of_x_forwarded_for() {
+    type Edit = fn(&mut HeaderEdits);
+    let edits: [(Edit, &[u8]); 7] = [
+        (|_| (), b"1.1.1.1, 2.2.2.2, 127.0.0.1"),
+        (|edits| edits.set("X-Forwarded-For", "9.9.9.9"), b"9.9.9.9, 127.0.0.1"),
+        (|edits| edits.set("x-forwarded-for", ""), b"127.0.0.1"),
+        (|edits| edits.append("X-Forwarded-For", "9.9.9.9"), b"1.1.1.1, 2.2.2.2, 9.9.9.9, 127.0.0.1"),
+        (|edits| edits.remove("X-Forwarded-For"), b"127.0.0.1"),
+        (
+            |edits| {
+                edits.set("X-Forwarded-For", "8.8.8.8");
+                edits.append("X-Forwarded-For", "9.9.9.9");
+            },
+            b"8.8.8.8, 9.9.9.9, 127.0.0.1",
+        ),
+        (|edits| edits.set("X-Other", "a"), b"1.1.1.1, 2.2.2.2, 127.0.0.1"),
+    ];
+    let bench = Bench::new("GET /\nX-Forwarded-For: 1.1.1.1\nX-Other: b\nX-Forwarded-For: 2.2.2.2");
+    for (at, (edit, expected)) in edits.into_iter().enumerate() {
+        for trusted in [false, true] {
+            let mut exchange = bench.exchange();
+            edit(&mut exchange.request.edit().headers);
+            exchange.request.edit().headers.append("X-Added", "c");
+            let received = Received::of(&mut exchange, trusted);
+            assert_eq!(received.values("X-Forwarded-For"), [expected], "{at} {trusted}");
+            assert_eq!(received.values("X-Other"), [if at == 6 { b"a" } else { b"b" }], "{at} {trusted}");
+            assert_eq!(received.values("X-Added"), [b"c"], "{at} {trusted}");
+        }
+    }
+}
+
 /// Bytes that matter to a head, and others.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let special = proptest::sample::select(b"\r\n\0\t :/?#%&=*[]@\x7f\x01\xff\xc3\xa4aA1.-_,".to_vec());
