@@ -78,19 +78,20 @@ impl HeaderOps {
         Err(ConfigError::new("/headers", "invalid field character in header"))
     }
 
-    /// Applies them to `edits`.
+    /// Applies them to `edits`. As in OpenResty a field that is set to nothing, such as a variable without a value, is a
+    /// field that is removed.
     pub(crate) fn apply(&self, source: &dyn VarSource, edits: &mut HeaderEdits) {
         let render = |template: &Template| Self::render(template, source);
         for (name, value) in &self.add {
             edits.append(name, render(value));
         }
         for (name, values) in &self.set {
-            for (at, value) in values.iter().enumerate() {
-                if at == 0 {
-                    edits.set(name, render(value));
-                } else {
-                    edits.append(name, render(value));
-                }
+            let mut first = true;
+            for value in values.iter().map(render).filter(|value| !value.is_empty()) {
+                if std::mem::take(&mut first) { edits.set(name, value) } else { edits.append(name, value) }
+            }
+            if first {
+                edits.remove(name);
             }
         }
         self.remove.iter().for_each(|name| edits.remove(name));
@@ -135,6 +136,24 @@ pub(crate) fn single(
         _ => Err(ConfigError::new(format!("{path}/{name}"), "is no field of a header")),
     };
     object.into_iter().flatten().map(field).collect()
+}
+
+/// Whether a response has at most one field called `name`, so that adding one replaces the one before: the fields that
+/// nginx keeps apart from the others.
+pub(crate) fn is_single(name: &str) -> bool {
+    const SINGLE: [&str; 10] = [
+        "Content-Type",
+        "Content-Encoding",
+        "Content-Range",
+        "Accept-Ranges",
+        "Date",
+        "ETag",
+        "Expires",
+        "Last-Modified",
+        "Location",
+        "Server",
+    ];
+    SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name))
 }
 
 /// A string or number as text.

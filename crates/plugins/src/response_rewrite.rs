@@ -96,7 +96,10 @@ impl Plugin for ResponseRewrite {
             errors.push(ConfigError::new("/body", "invalid base64 content"));
         }
         let vars = config.vars.as_ref().map(Expr::compile).transpose().unwrap_or_else(|found| {
-            errors.extend(found.into_iter().map(|error| error.under("/vars")));
+            errors.extend(found.into_iter().map(|error| {
+                let message = format!("failed to validate the 'vars' expression: {}", error.message);
+                ConfigError { message, ..error }.under("/vars")
+            }));
             None
         });
         let mut filters = Vec::new();
@@ -106,7 +109,7 @@ impl Plugin for ResponseRewrite {
                 Err(error) => errors.push(error),
             }
         }
-        let headers = compile_headers(config.headers.as_ref());
+        let headers = compile_headers(config.headers.as_ref(), &mut errors);
         errors.extend(headers.check_names().err());
         if !errors.is_empty() {
             return Err(errors);
@@ -143,21 +146,27 @@ impl FilterConfig {
     }
 }
 
-/// The operations; the old form is an object of fields to set.
-fn compile_headers(headers: Option<&Map<String, Value>>) -> HeaderOps {
+/// The operations; the old form is an object of fields to set. The message is APISIX's.
+fn compile_headers(headers: Option<&Map<String, Value>>, errors: &mut Vec<ConfigError>) -> HeaderOps {
     let Some(headers) = headers else { return HeaderOps::default() };
     let list = |name: &str| headers.get(name).and_then(Value::as_array);
     let set = headers.get("set").and_then(Value::as_object);
     if list("add").is_none() && set.is_none() && list("remove").is_none() {
+        if headers.values().any(|value| headers::text(value).is_none()) {
+            errors.push(ConfigError::new("/headers", "invalid type as header value"));
+        }
         return HeaderOps { set: HeaderOps::fields(Some(headers)), ..HeaderOps::default() };
     }
     let line = |line: &Value| {
         let (name, value) = line.as_str()?.split_once(':')?;
         Some((name.trim().to_owned(), Template::parse(value.trim_start())))
     };
+    let added = list("add").into_iter().flatten().filter_map(line);
+    let (single, add): (Vec<_>, Vec<_>) = added.partition(|(name, _)| headers::is_single(name));
+    let single = single.into_iter().map(|(name, value)| (name, vec![value]));
     HeaderOps {
-        add: list("add").into_iter().flatten().filter_map(line).collect(),
-        set: HeaderOps::fields(set),
+        add,
+        set: single.chain(HeaderOps::fields(set)).collect(),
         remove: list("remove").into_iter().flatten().filter_map(headers::text).collect(),
     }
 }
@@ -323,6 +332,14 @@ mod tests {
                 h,
             ),
             (json!({"headers": {"Content-Length": "1"}}), 200, "", h),
+            (json!({"headers": {"set": {"A": "", "B": "$arg_none", "C": "c"}}}), 200, "C: c\r\n", h),
+            (json!({"headers": {"A": "", "C": "c"}}), 200, "C: c\r\n", h),
+            (
+                json!({"headers": {"add": ["Content-Type: a", "content-type: b", "Link: a", "Link: b"]}}),
+                200,
+                "Link: a\r\nLink: b\r\ncontent-type: b\r\n",
+                h,
+            ),
             (json!({"body": "new"}), 200, "", "new"),
             (json!({"body": "bmV3", "body_base64": true}), 200, "", "new"),
             (json!({"body": "new", "vars": [["status", "==", 404]]}), 200, "", h),
@@ -376,7 +393,10 @@ mod tests {
         for (config, message) in [
             (json!({"body": "-", "body_base64": true}), "invalid base64 content"),
             (json!({"filters": [{"regex": "(", "replace": ""}]}), "regex \"(\" validation failed"),
-            (json!({"vars": [["a"]]}), ""),
+            (json!({"vars": [["a"]]}), "failed to validate the 'vars' expression: "),
+            (json!({"vars": [[]]}), "failed to validate the 'vars' expression: rule too short"),
+            (json!({"headers": {"X-A": {}}}), "invalid type as header value"),
+            (json!({"headers": {"X-A": "a", "X-B": ["b"]}}), "invalid type as header value"),
             (json!({"headers": {"X\r\nY": "1"}}), "invalid field character in header"),
             (json!({"headers": {"set": {"X Y": "1"}}}), "invalid field character in header"),
             (json!({"body": "a", "filters": [{"regex": "a", "replace": ""}]}), ""),

@@ -187,9 +187,6 @@ fn write_forwarded(hop: &Hop<'_>, exchange: &Exchange<'_>, out: &mut impl FieldS
         let before = own.chain(added.map(|(_, value)| value)).filter(|value| !value.is_empty());
         let before = before.flat_map(|value| [FieldValue::parsed(value), const { FieldValue::of(", ") }]);
         out.joined(X_FORWARDED_FOR, before.chain([ip]));
-        }
-        out.extend_from_slice(ip);
-        out.extend_from_slice(b"\r\n");
         if !kept(b"x-forwarded-proto") {
             out.field(X_FORWARDED_PROTO, FieldValue::parsed(exchange.client.scheme().as_bytes()));
         }

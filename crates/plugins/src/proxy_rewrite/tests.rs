@@ -52,7 +52,27 @@ fn fields_are_added_set_and_removed() {
     });
     let got = run(&json!({"regex_uri": ["^/(.*)", "/$1"], "headers": headers}), "GET /a\nD: 1");
     assert_eq!(got, "/a h.com -\nA: 1\r\nA: 2\r\nB: 127.0.0.1-a\r\nC: x\r\nC: y\r\n");
-    assert_eq!(run(&json!({"headers": {"X-A": "$http_none"}}), "GET /"), "/ - -\nX-A: \r\n");
+}
+
+#[test]
+fn a_field_that_is_set_to_nothing_is_removed() {
+    let registry = Registry::new([def()], Map::new()).expect("a valid schema");
+    for headers in [
+        json!({"X-A": "$http_none"}),
+        json!({"X-A": ""}),
+        json!({"set": {"x-a": "$arg_none"}}),
+        json!({"set": {"X-A": ["", "$arg_none"]}}),
+    ] {
+        let config = json!({"proxy-rewrite": {"headers": headers}});
+        let chain = testkit::chain(&registry, &config).expect("valid");
+        let bench = Bench::new("GET /\nX-A: client");
+        let mut exchange = bench.exchange();
+        assert_eq!(testkit::access(&chain, &mut exchange), 0);
+        let edits = &exchange.request.edit().headers;
+        assert_eq!((testkit::lines(edits).as_str(), edits.drops(b"X-A")), ("", true), "{config}");
+    }
+    let some = json!({"headers": {"set": {"X-A": ["", "a", "$arg_none", "b"]}}});
+    assert_eq!(run(&some, "GET /"), "/ - -\nX-A: a\r\nX-A: b\r\n");
 }
 
 #[test]
