@@ -55,6 +55,7 @@ fn tokens_are_found_and_judged() {
     let stranger = hs256(&json!({"key": "x"}));
     let keyless = hs256(&json!({"user": "k"}));
     let forged = format!("{}AAAA", good.rsplit_once('.').expect("a token").0.to_owned() + ".");
+    let unreadable = good.rsplit_once('.').expect("a token").0.to_owned() + ".@@@@";
     for (config, request, expected) in [
         (json!({}), format!("GET /\nAuthorization: Bearer {good}"), None),
         (json!({}), format!("GET /\nAuthorization: {good}"), None),
@@ -66,6 +67,7 @@ fn tokens_are_found_and_judged() {
         (json!({}), format!("GET /?jwt={late}"), Some("failed to verify jwt")),
         (json!({}), format!("GET /?jwt={early}"), Some("failed to verify jwt")),
         (json!({}), format!("GET /?jwt={forged}"), Some("failed to verify jwt")),
+        (json!({}), format!("GET /?jwt={unreadable}"), Some("failed to verify jwt")),
         (json!({}), format!("GET /?jwt={stranger}"), Some("Invalid user key in JWT token")),
         (json!({}), format!("GET /?jwt={keyless}"), Some("missing user key in JWT token")),
         (json!({}), "GET /?jwt=a.b".to_owned(), Some("JWT token invalid")),

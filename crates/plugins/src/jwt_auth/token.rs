@@ -10,7 +10,8 @@ pub(super) struct Token<'t> {
     algorithm: Option<String>,
     pub(super) payload: Map<String, Value>,
     signed: &'t [u8],
-    signature: Vec<u8>,
+    /// `None` where it is no base64url: nobody's signature.
+    signature: Option<Vec<u8>>,
 }
 
 /// A claim that says when a token is valid.
@@ -40,14 +41,15 @@ impl<'t> Token<'t> {
             algorithm: header.get("alg").and_then(Value::as_str).map(str::to_owned),
             payload: object(&payload[1..])?,
             signed,
-            signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
+            signature: URL_SAFE_NO_PAD.decode(signature).ok(),
         })
     }
 
     /// Whether it was signed with `key`. The algorithm is the consumer's: a token that names another is not looked at,
     /// or whoever knows a public key could use it as a secret.
     pub(super) fn is_signed_with(&self, algorithm: Algorithm, key: &Key) -> bool {
-        self.algorithm.as_deref() == Some(algorithm.name()) && key.verifies(self.signed, &self.signature)
+        let verifies = |signature: &Vec<u8>| key.verifies(self.signed, signature);
+        self.algorithm.as_deref() == Some(algorithm.name()) && self.signature.as_ref().is_some_and(verifies)
     }
 
     /// Whether it is valid now, `grace_s` seconds more or less. Claims named by `required` must be there; without any,
