@@ -31,11 +31,13 @@
 //! - A `case` that is no valid expression is refused, not left out.
 
 use model::ConfigError;
+use model::schema::Validator;
 use model::var::BodyNeed;
 use plugin::{CompileContext, CompiledPlugin, Exchange, Flow, OnAccess, OnLog, Plugin, PluginDef, Reply};
 use router::Expr;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// The plugin's definition.
 #[must_use]
@@ -171,28 +173,26 @@ impl Action {
 }
 
 fn action(name: &str, config: &Value, cx: &CompileContext<'_>) -> Result<Action, Vec<ConfigError>> {
-    if config.get("group").is_some() {
-        // A group's settings are those of resources, and actions differ within one.
+    // A rule is none of the places whose counts a group adds up.
+    if name == "limit-count" && config.get("group").is_some() {
         return Err(vec![ConfigError::new("/group", "group is not supported")]);
     }
     Ok(Action::Plugin(Box::new(cx.compile(name, config)?)))
 }
 
+/// What `return` takes; the range has a message of its own.
+static CODE: LazyLock<Validator> = LazyLock::new(|| {
+    Validator::compile(&json!({"type": "object", "properties": {"code": {"type": "integer"}}}))
+        .expect("it is written above")
+});
+
 fn code(config: &Value) -> Result<Action, Vec<ConfigError>> {
     let Some(code) = config.get("code") else {
         return Err(vec![ConfigError::new("", "property \"code\" is required")]);
     };
-    let kind = match code {
-        Value::String(_) => Some("string"),
-        Value::Bool(_) => Some("boolean"),
-        Value::Number(number) if number.is_f64() => Some("number"),
-        Value::Number(_) => None,
-        Value::Null | Value::Array(_) | Value::Object(_) => Some("table"),
-    };
-    if let Some(kind) = kind {
-        let message =
-            format!("property \"code\" validation failed: wrong type: expected integer, got {kind}");
-        return Err(vec![ConfigError::new("/code", message)]);
+    let report = CODE.check(config);
+    if let Some(line) = report.first {
+        return Err(vec![ConfigError::new("/code", line)]);
     }
     let status = code.as_u64().and_then(|code| u16::try_from(code).ok());
     match status.filter(|status| (200..=599).contains(status)) {
@@ -332,12 +332,12 @@ mod tests {
                 "/rules/0/actions/0/1/code",
                 "property \"code\" validation failed: wrong type: expected integer, got string",
             ),
+            (json!([{"actions": [["limit-count"]]}]), "/rules/0/actions/0/1", "configuration is missing"),
             (
-                json!([{"actions": [["limit-count", {"count": 1, "time_window": 60, "group": "g"}]]}]),
+                json!([{"actions": [["limit-count", {"count": 1, "time_window": 60, "group": "a"}]]}]),
                 "/rules/0/actions/0/1/group",
                 "failed to validate the 'limit-count' action: group is not supported",
             ),
-            (json!([{"actions": [["limit-count"]]}]), "/rules/0/actions/0/1", "configuration is missing"),
             (
                 json!([{"actions": [["limit-count", limit]]}]),
                 "/rules/0/actions/0/1",

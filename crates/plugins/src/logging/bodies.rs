@@ -41,10 +41,12 @@ pub(super) struct SeenResponse {
 impl Bodies {
     pub(super) fn compile(config: &Config) -> Result<Self, Vec<ConfigError>> {
         let rule = |included: bool, expr: &Option<Value>, name: &str| {
+            let worded = |error: ConfigError| {
+                let message = format!("failed to validate the '{name}' expression: {}", error.message);
+                ConfigError { message, ..error }.under(&format!("/{name}"))
+            };
             let compile = |expr: &Value| {
-                Expr::compile(expr).map_err(|errors| {
-                    errors.into_iter().map(|error| error.under(&format!("/{name}"))).collect::<Vec<_>>()
-                })
+                Expr::compile(expr).map_err(|errors| errors.into_iter().map(worded).collect::<Vec<_>>())
             };
             let expr = expr.as_ref().map(compile).transpose()?;
             Ok::<_, Vec<ConfigError>>(included.then_some(Rule(expr)))

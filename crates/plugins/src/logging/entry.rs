@@ -57,7 +57,10 @@ impl EntryMaker {
         let format = compile(&config.log_format, "log_format")?;
         let extra = compile(&config.log_format_extra, "log_format_extra")?.filter(|_| format.is_none());
         let condition = |(at, condition)| {
-            let place = |error: ConfigError| error.under(&format!("/match/{at}"));
+            let place = |error: ConfigError| {
+                let message = format!("failed to validate the 'match' expression: {}", error.message);
+                ConfigError { message, ..error }.under(&format!("/match/{at}"))
+            };
             Expr::compile(condition).map_err(|errors| errors.into_iter().map(place).collect::<Vec<_>>())
         };
         let conditions = config.conditions.as_ref();

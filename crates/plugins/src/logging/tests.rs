@@ -199,6 +199,12 @@ fn configurations_are_checked() {
         assert_eq!(found.is_some(), path.is_some(), "{config}: {found:?}");
         assert!(found.is_none_or(|found| found.starts_with(path.unwrap_or_default())), "{config}");
     }
+    for (name, expr) in [("include_req_body_expr", json!([[]])), ("match", json!([[[]]]))] {
+        let config = json!({"file-logger": {"path": "logs/a", name: expr}});
+        let message = format!("failed to validate the '{name}' expression: rule too short");
+        let errors = registry.check(config.as_object().unwrap());
+        assert!(errors.iter().any(|error| error.message.contains(&message)), "{config}: {errors:?}");
+    }
     let port = json!({"host": "a.com", "port": 65_536});
     assert_eq!(refused(&tcp_logger::def().name, port).as_deref(), Some("/tcp-logger/port"));
     assert_eq!(refused(&file_logger::def().name, json!({})), None, "its metadata may have a path");
