@@ -34,18 +34,37 @@ const WANTED_CHECK: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Consul {
     config: ConsulConfig,
-    /// By server. `None` before it has answered.
-    catalogs: watch::Sender<Vec<Option<Catalog>>>,
+    /// By server.
+    heard: watch::Sender<Vec<Heard>>,
     /// What the file has from the run before, for the time until a server answers.
     dumped: Catalog,
+}
+
+/// What a server has said so far.
+#[derive(Debug, Clone, PartialEq)]
+enum Heard {
+    Nothing,
+    /// That it can't be asked, and nothing before: who waits for it waits no longer.
+    Failure,
+    /// The last that it said, also while it can't be asked.
+    Catalog(Catalog),
+}
+
+impl Heard {
+    fn catalog(&self) -> Option<&Catalog> {
+        match self {
+            Self::Catalog(catalog) => Some(catalog),
+            Self::Nothing | Self::Failure => None,
+        }
+    }
 }
 
 impl Consul {
     /// Starts to follow the servers, on the runtime that the caller is in.
     pub(crate) fn start(config: ConsulConfig) -> Arc<Self> {
         let dumped = config.dump.as_ref().filter(|dump| dump.load_on_init).and_then(dump::read);
-        let catalogs = watch::Sender::new(vec![None; config.servers.len()]);
-        let consul = Arc::new(Self { config, catalogs, dumped: dumped.unwrap_or_default() });
+        let heard = watch::Sender::new(vec![Heard::Nothing; config.servers.len()]);
+        let consul = Arc::new(Self { config, heard, dumped: dumped.unwrap_or_default() });
         for number in 0..consul.config.servers.len() {
             tokio::spawn(Arc::clone(&consul).follow_server(number));
         }
@@ -75,6 +94,7 @@ impl Consul {
                 }
                 Err(why) => {
                     tracing::error!(server = client.server(), "a Consul server can't be asked: {why}");
+                    self.failed(number);
                     tokio::time::sleep(pause).await;
                     pause = RETRY_AFTER_MAX.min(pause * 2);
                 }
@@ -83,9 +103,9 @@ impl Consul {
     }
 
     fn learned(&self, number: usize, catalog: Catalog) {
-        let changed = self.catalogs.send_if_modified(|known| {
-            let other = known[number].as_ref() != Some(&catalog);
-            known[number] = Some(catalog);
+        let changed = self.heard.send_if_modified(|heard| {
+            let other = heard[number].catalog() != Some(&catalog);
+            heard[number] = Heard::Catalog(catalog);
             other
         });
         if let Some(dump) = self.config.dump.as_ref().filter(|_| changed) {
@@ -93,23 +113,33 @@ impl Consul {
         }
     }
 
+    fn failed(&self, number: usize) {
+        self.heard.send_if_modified(|heard| {
+            let first = heard[number] == Heard::Nothing;
+            if first {
+                heard[number] = Heard::Failure;
+            }
+            first
+        });
+    }
+
     /// All services that are known. A name should be known to one server alone; where it is not, the last one counts.
     fn services(&self) -> Catalog {
-        let catalogs = self.catalogs.borrow();
-        let mut services =
-            if catalogs.iter().all(Option::is_some) { Catalog::default() } else { self.dumped.clone() };
-        catalogs.iter().flatten().for_each(|catalog| services.extend(catalog.clone()));
+        let heard = self.heard.borrow();
+        let all_answered = heard.iter().all(|heard| heard.catalog().is_some());
+        let mut services = if all_answered { Catalog::default() } else { self.dumped.clone() };
+        heard.iter().filter_map(Heard::catalog).for_each(|catalog| services.extend(catalog.clone()));
         services
     }
 
-    /// The nodes of a service; `None` where nobody knows it, and somebody might yet.
+    /// The nodes of a service; `None` where nobody knows it, and a server that is being asked for the first time might.
     fn nodes(&self, name: &str) -> Option<Vec<Node>> {
-        let catalogs = self.catalogs.borrow();
-        let mut known = catalogs.iter().rev().flatten().filter_map(|catalog| catalog.get(name));
+        let heard = self.heard.borrow();
+        let mut known = heard.iter().rev().filter_map(Heard::catalog).filter_map(|catalog| catalog.get(name));
         if let Some(nodes) = known.next() {
             return Some(nodes.clone());
         }
-        let all_answered = catalogs.iter().all(Option::is_some);
+        let all_answered = heard.iter().all(|heard| heard.catalog().is_some());
         if let Some(nodes) = self.dumped.get(name).filter(|_| !all_answered) {
             return Some(nodes.clone());
         }
@@ -119,19 +149,20 @@ impl Consul {
             weight: self.config.weight,
             priority: 0,
         });
-        (all_answered || default.is_some()).then(|| default.into_iter().collect())
+        let all_asked = heard.iter().all(|heard| *heard != Heard::Nothing);
+        (all_asked || default.is_some()).then(|| default.into_iter().collect())
     }
 
     async fn keep_up(self: Arc<Self>, service: Weak<Service>) {
-        let mut catalogs = self.catalogs.subscribe();
+        let mut heard = self.heard.subscribe();
         while let Some(service) = service.upgrade() {
-            catalogs.mark_unchanged();
+            heard.mark_unchanged();
             if let Some(nodes) = self.nodes(service.name()) {
                 service.heard(nodes);
             }
             drop(service);
             // Nobody is asked for one service, so the end of one has to be looked for.
-            let _ = tokio::time::timeout(WANTED_CHECK, catalogs.changed()).await;
+            let _ = tokio::time::timeout(WANTED_CHECK, heard.changed()).await;
         }
     }
 }

@@ -6,9 +6,9 @@ fn consul(written: Value) -> Consul {
     let mut all = serde_json::Map::new();
     all.insert("consul".to_owned(), written);
     let config = Config::read(&all).expect("valid").consul.expect("read");
-    let catalogs = watch::Sender::new(vec![None; config.servers.len()]);
+    let heard = watch::Sender::new(vec![Heard::Nothing; config.servers.len()]);
     let dumped = config.dump.as_ref().and_then(dump::read).unwrap_or_default();
-    Consul { config, catalogs, dumped }
+    Consul { config, heard, dumped }
 }
 
 fn catalog(services: &Value) -> Catalog {
@@ -30,6 +30,25 @@ fn nothing_is_said_of_a_service_until_all_have_answered_or_one_knows_it() {
     assert_eq!(ports(consul.nodes("u")), Some(vec![]));
     consul.learned(0, Catalog::new());
     assert_eq!(ports(consul.nodes("s")), Some(vec![]), "it is gone");
+}
+
+#[test]
+fn a_server_that_can_not_be_asked_is_waited_for_no_longer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("consul.dump");
+    let written = json!({ "servers": ["http://a", "http://b"], "dump": { "path": file, "expire": 100 } });
+    let first = consul(written.clone());
+    first.failed(0);
+    assert_eq!(first.nodes("s"), None, "the other one may know it");
+    first.failed(1);
+    assert_eq!(ports(first.nodes("s")), Some(vec![]));
+    first.learned(0, catalog(&json!({ "s": [{ "host": "h", "port": 1, "weight": 1 }] })));
+    first.failed(0);
+    assert_eq!(ports(first.nodes("s")), Some(vec![1]), "the last good answer holds");
+    let second = consul(written);
+    second.failed(0);
+    second.failed(1);
+    assert_eq!(ports(second.nodes("s")), Some(vec![1]), "and so does the dump");
 }
 
 #[test]

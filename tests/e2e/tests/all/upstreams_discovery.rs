@@ -132,6 +132,14 @@ fn a_service_that_is_not_known_is_503() {
 }
 
 #[test]
+fn requests_do_not_wait_for_a_consul_that_can_not_be_asked() {
+    let [nobody] = free_ports();
+    let (gateway, _) = gateway(&json!({ "consul": { "servers": [format!("http://127.0.0.1:{nobody}")] } }));
+    gateway.put("routes/1", &json!({ "uri": "/*", "upstream": by("consul", "a") }));
+    assert_eq!(gateway.get("/").status(), 503);
+}
+
+#[test]
 fn consul_is_followed_while_requests_come() {
     let (consul, nodes) = (Consul::start(), [node(), node(), node()]);
     let ports = nodes.each_ref().map(|node| node.port);
