@@ -31,6 +31,11 @@ pub struct Own {
     pub node_id: String,
 }
 
+/// What the machine calls itself.
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The first 128 bits of a node's id in the form that APISIX's ids have.
 fn as_uuid(hex: &str) -> String {
     let mut rest = hex;
@@ -101,7 +106,7 @@ pub fn engine(settings: &Settings, plan: &Plan, own: &Own, mount: Option<Mount>)
 pub fn gateway(settings: &Settings, own: &Own) -> plugin::Gateway {
     let proxy = &settings.proxy;
     plugin::Gateway {
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        hostname: hostname(),
         id: proxy.id.clone().unwrap_or_else(|| as_uuid(&own.node_id)),
         pid: std::process::id(),
         seed: own.seed,

@@ -139,6 +139,7 @@ struct Parts {
 impl Parts {
     fn make(settings: &Settings, plan: &Plan, centre: Centre) -> anyhow::Result<Self> {
         let metrics = Arc::new(Metrics::new(&assemble::metrics(settings)));
+        metrics.set(Metric::NodeInfo, &[&assemble::hostname(), env!("CARGO_PKG_VERSION")], 1.0);
         plan.registry.shared.insert(Arc::clone(&metrics));
         let router = router::Router::new(plan.build.router);
         let registry = Arc::clone(&plan.registry);
@@ -217,7 +218,7 @@ impl Parts {
         let Some(etcd) = self.centre.etcd.clone() else { return };
         let member = Member {
             id: node_id,
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: assemble::hostname(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: 0,
         };

@@ -55,6 +55,8 @@ const COMMANDS: [(&str, &[&str]); 8] = [
             "apisix_bandwidth{type=\"egress\",route=\"1\"",
             "apisix_nginx_http_current_connections{state=\"active\"}",
             "apisix_http_requests_total ",
+            "# TYPE apisix_node_info gauge\n",
+            concat!("\",version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n"),
         ],
     ),
 ];
