@@ -8,8 +8,8 @@ use crate::transport::Http2Stream;
 use crate::worker::Worker;
 use plugin::{Exchange, Reply, ResponseSource, has_no_body};
 use std::io::Result;
-use wire::http1::{KnownSet, push_decimal};
 use wire::http1::request::RequestFacts;
+use wire::http1::{KnownSet, push_decimal};
 use wire::http2::FieldSection;
 use wire::{BodyLength, FieldName, FieldSink, FieldValue, Framing, Known, ResponseHead, reason};
 

@@ -12,8 +12,8 @@ use crate::timer::TimeLimit;
 use crate::transport::{Http2Stream, Stream};
 use crate::tunnel;
 use crate::upstream::{
-    AddrPool, Connection, Pulse, REFUSALS_MAX, Served, State, Target, connect, discovered_form, pool_of,
-    secure_pool,
+    AddrPool, Connection, NodeState, Pulse, REFUSALS_MAX, Served, State, Target, connect, discovered_form,
+    pool_of, secure_pool,
 };
 use crate::worker::Worker;
 use model::resource::Scheme;
@@ -163,11 +163,7 @@ async fn attempt(
     job.exchange.upstream.ip_len = pool.ip_len;
     job.exchange.upstream.node = Some(Rc::clone(&node.authority));
     if job.exchange.begin_attempt() {
-        let host = request_head::host(job.exchange, &state.upstream, node).to_vec();
-        if job.exchange.run_attempt(&node.authority, pool.address, &host) == AttemptFlow::Decline {
-            let reason = "a plugin declined the node";
-            return Err(ProxyError::new(Side::Upstream, ErrorKind::Declined, reason));
-        }
+        run_attempt(job, state, node, &pool)?;
     }
     let pool = match state.upstream.scheme {
         Scheme::Https | Scheme::Grpcs => {
@@ -218,6 +214,24 @@ async fn attempt(
                 return result;
             }
         }
+    }
+}
+
+/// Runs the plugins' hook for attempts, which may decline the node.
+#[cold]
+fn run_attempt(
+    job: &mut Job<'_, '_, '_>,
+    state: &State,
+    node: &NodeState,
+    pool: &AddrPool,
+) -> Result<(), ProxyError> {
+    let host = request_head::host(job.exchange, &state.upstream, node).to_vec();
+    match job.exchange.run_attempt(&node.authority, pool.address, &host) {
+        AttemptFlow::Decline => {
+            let reason = "a plugin declined the node";
+            Err(ProxyError::new(Side::Upstream, ErrorKind::Declined, reason))
+        }
+        AttemptFlow::Next => Ok(()),
     }
 }
 
