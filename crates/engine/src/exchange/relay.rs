@@ -178,8 +178,7 @@ async fn attempt(
         None => connect(&pool, connect_limit(link, job)).await?,
     };
     job.sent = true;
-    let mut may_be_stale = connection.reused;
-    let mut refusals = 0;
+    let (mut may_be_stale, mut refusals) = (connection.reused, 0);
     loop {
         let pulse = connection.pulse.clone();
         let begun = match &connection.stream {
