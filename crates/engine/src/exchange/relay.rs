@@ -44,7 +44,7 @@ pub(super) async fn run(
     {
         return Box::pin(fail(link, message, body, exchange, route, error)).await;
     }
-    let timeouts = limits::timeouts(exchange, route.timeouts.unwrap_or(upstream.timeouts));
+    let timeouts = &limits::timeouts(exchange, route.timeouts.unwrap_or(upstream.timeouts));
     let discovered = match &upstream.discovered {
         None => None,
         Some(discovered) => discovered_form(discovered, link.timer.within(timeouts.connect)).await,
@@ -135,7 +135,7 @@ pub(super) struct Job<'j, 'm, 'x> {
     pub(super) message: &'j mut Message<'m>,
     pub(super) exchange: &'j mut Exchange<'x>,
     pub(super) route: &'j Route,
-    pub(super) timeouts: Timeouts,
+    pub(super) timeouts: &'j Timeouts,
     /// The addresses of names that were tried.
     pub(super) tried_at: &'j mut Vec<IpAddr>,
     /// Whether a node may have got something of the request.

@@ -231,8 +231,14 @@ pub(super) fn refused(error: &std::io::Error) -> ProxyError {
 
 /// Notes why a response broke off that had begun.
 pub(super) fn cut_off(exchange: &mut Exchange<'_>, error: &ProxyError) -> RelayOutcome {
-    let client = exchange.client.addr;
-    tracing::info!(%client, upstream = exchange.upstream.addr(), "{:?}: {}", error.side, error.reason);
+    let (client, upstream) = (&exchange.client.addr, exchange.upstream.addr());
+    let route = exchange.route.map_or("", |route| route.id.as_str());
+    let said = format_args!("{:?}: {}, the response is cut off", error.side, error.reason);
+    match error.side {
+        Side::Upstream => tracing::error!(%client, upstream, route, "{said}"),
+        // That clients leave is no fault of ours or of the operator's.
+        Side::Client => tracing::info!(%client, upstream, route, "{said}"),
+    }
     exchange.upstream.broke_off = error.side == Side::Upstream;
     RelayOutcome::Aborted
 }
