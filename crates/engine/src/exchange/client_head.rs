@@ -134,11 +134,11 @@ impl ClientHead<'_> {
             .without_if(Known::Upgrade, head.status == 101);
         let all_kept = edits.is_empty() && !head.nominates;
         out.relay(bytes, &head.fields, |field| {
-            let kept = || {
-                !(edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
-                    && !(head.nominates && is_nominated(&head.fields, bytes, field))
+            let dropped = || {
+                (edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
+                    || (head.nominates && is_nominated(&head.fields, bytes, field))
             };
-            !left_out.has(field.known) && (all_kept || kept())
+            !left_out.has(field.known) && (all_kept || !dropped())
         });
     }
 }

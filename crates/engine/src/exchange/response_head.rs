@@ -80,10 +80,10 @@ impl Ends<'_, '_, '_> {
         loop {
             let refuse = |error: ResponseError| ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0);
             match self.upstream.http2() {
-                None if *filled > 0 => {
-                    if message.response.parse(&buffer[..*filled], method).map_err(refuse)? {
-                        return Ok(());
-                    }
+                None if *filled > 0
+                    && message.response.parse(&buffer[..*filled], method).map_err(refuse)? =>
+                {
+                    return Ok(());
                 }
                 // All of it came at once, and as what it is.
                 Some(stream) if let Some(head) = stream.take_head() => {

@@ -189,7 +189,7 @@ impl RequestHead {
 
     /// Ends a head of HTTP/2, all of which is in `bytes`. A body follows if `open`, of unknown length unless a field said
     /// how long it is.
-    pub(crate) fn end_fields(&mut self, bytes: &[u8], found: Found, open: bool) -> Result<(), HeadError> {
+    pub(crate) fn end_fields(&mut self, bytes: &[u8], found: &Found, open: bool) -> Result<(), HeadError> {
         self.length = bytes.len();
         self.facts.finish(&self.fields, found.length, open && found.length.is_none())?;
         self.read_target(bytes, found.host)

@@ -76,7 +76,7 @@ fn read(parts: &Parts, ends: bool, head: &mut RequestHead, page: &mut Page<'_>) 
         page.field(b"cookie", pieces, &mut head.fields).map_err(large)?;
     }
     page.add(b"\r\n").map_err(large)?;
-    head.end_fields(page.bytes(), fields, !ends)
+    head.end_fields(page.bytes(), &fields, !ends)
 }
 
 /// `:authority`, which `Host` may stand for and must not contradict (RFC 9113 section 8.3.1).
