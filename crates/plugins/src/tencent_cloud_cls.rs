@@ -55,7 +55,7 @@ const SIGNATURE_SECONDS: u64 = 60;
 /// For a request; APISIX waits 10 s for each of sending and the answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The most that a value, and that a group of logs may have (https://www.tencentcloud.com/document/product/614/16873).
+/// The most that a value, and that a group of logs may have (<https://www.tencentcloud.com/document/product/614/16873>).
 const VALUE_BYTES_MAX: usize = 1 << 20;
 const GROUP_BYTES_MAX: usize = 5 << 20;
 
@@ -213,7 +213,7 @@ fn groups(entries: &[Vec<u8>]) -> Vec<&[Vec<u8>]> {
     groups
 }
 
-/// A `LogGroupList` with one group (https://www.tencentcloud.com/document/product/614/42787).
+/// A `LogGroupList` with one group (<https://www.tencentcloud.com/document/product/614/42787>).
 fn body(logs: &[Vec<u8>], source: &str) -> Vec<u8> {
     let mut group = Vec::new();
     logs.iter().for_each(|log| field(1, log, &mut group));
@@ -223,7 +223,7 @@ fn body(logs: &[Vec<u8>], source: &str) -> Vec<u8> {
     list
 }
 
-/// The `Authorization` of a request at `now` (https://cloud.tencent.com/document/product/614/12445).
+/// The `Authorization` of a request at `now` (<https://cloud.tencent.com/document/product/614/12445>).
 fn sign(id: &str, key: &str, now: u64) -> String {
     let hex = |bytes: &[u8]| {
         bytes.iter().fold(String::new(), |mut text, byte| {

@@ -113,7 +113,7 @@ struct Given {
 }
 
 impl Given {
-    /// The single header (https://github.com/openzipkin/b3-propagation#single-header); `None` where it is malformed.
+    /// The single header (<https://github.com/openzipkin/b3-propagation#single-header>); `None` where it is malformed.
     fn single(b3: &str) -> Option<Self> {
         if b3 == "0" {
             return Some(Self { sampled: Some("0".to_owned()), ..Self::default() });

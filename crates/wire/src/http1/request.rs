@@ -230,7 +230,7 @@ impl RequestHead {
     }
 
     /// Takes out the fields in which a peer says for whom it speaks; with `chain` also `X-Forwarded-For`. From now on only
-    /// [`super::RequestView::sent`] finds them.
+    /// [`crate::RequestView::sent`] finds them.
     #[cold]
     pub fn withdraw_forwarded(&mut self, chain: bool) {
         let withdrawn = self.fields.extract_if(.., |field| match field.known {
