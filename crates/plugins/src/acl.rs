@@ -1,8 +1,8 @@
-//! Lets in or keeps out consumers by their labels.
+//! Allows or denies consumers by their labels.
 //!
 //! ## When to use
-//! Where what clients may do depends on a group, team or plan that the operator knows of them. The same goes for users that
-//! an identity provider knows, by what it says of them.
+//! Use it when access depends on a group, team or plan that is recorded as a label of the consumer, or as a claim of
+//! a user that an identity provider authenticated.
 //!
 //! ## Example
 //! ```json

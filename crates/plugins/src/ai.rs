@@ -1,8 +1,9 @@
-//! Does nothing. APISIX's plugin of this name switches shortcuts of its own request processing on and off.
+//! Accepts APISIX's configuration and does nothing. In APISIX, this plugin enables optimisations of request
+//! processing.
 //!
 //! ## When to use
-//! Never; it is here so that configurations that name it are accepted. What it makes faster in APISIX (looking up routes,
-//! passing over phases without plugins, reusing connections) is always so here.
+//! Do not add it to new configurations. It exists so that configurations that name it are accepted. The optimisations
+//! (faster route lookup, skipped phases, connection reuse) are always enabled in Tidegate.
 //!
 //! ## Example
 //! ```json

@@ -1,12 +1,13 @@
-//! Refuses requests for a while when their upstream keeps failing, and longer each time it fails again.
+//! Opens a circuit when the upstream keeps failing: requests are then rejected without reaching it, for longer each
+//! time.
 //!
 //! ## When to use
-//! To give a failing upstream time to recover, and its clients a quick answer instead of one more error. What is counted
-//! are the upstream's statuses, by host and path of the requests and across all workers.
+//! Use it to give a failing upstream time to recover and its clients a quick error. The plugin counts the statuses of
+//! the upstream's responses per host and path, across all workers.
 //!
 //! ## Example
-//! After three responses with 500 or 503 the gateway answers 502 itself, for two seconds; after three more for four, then
-//! eight, and so on up to `max_breaker_sec`. One response with 200 ends it:
+//! After three responses with 500 or 503, the circuit opens for two seconds, and the gateway responds with 502. After three
+//! more failures it opens for four seconds, then eight, up to `max_breaker_sec`. One response with 200 closes it:
 //! ```json
 //! {
 //!     "api-breaker": {
@@ -19,14 +20,14 @@
 //!     }
 //! }
 //! ```
-//! As in APISIX the headers are sent with a body only, and their values may contain variables. Statuses that are in
-//! neither list change nothing, and failures need not be consecutive: only `successes` in the unhealthy state, without a
-//! failure between them, forget them.
+//! As in APISIX, the header fields are sent only if `break_response_body` is set, and their values can contain variables.
+//! Statuses that are in neither list are ignored, and failures need not be consecutive: only `successes` consecutive
+//! successes in the unhealthy state reset the count.
 //!
 //! ## Differences from APISIX
 //! - At most 65,536 pairs of host and path are remembered; APISIX's bound is a shared dictionary of 10 MB.
-//! - A header name that no header can have is refused.
-//! - Times are counted to the millisecond, so a break of two seconds ends after two seconds and not up to one later.
+//! - An invalid header field name is rejected.
+//! - Times have millisecond resolution: a break of two seconds ends after two seconds, and not up to one second later.
 
 use crate::headers::is_token;
 use model::ConfigError;

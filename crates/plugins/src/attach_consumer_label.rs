@@ -1,7 +1,8 @@
-//! Tells the upstream labels of the consumer, in header fields.
+//! Sends labels of the authenticated consumer to the upstream as header fields.
 //!
 //! ## When to use
-//! Where services decide by what the operator knows of clients (department, plan), and not by who they are.
+//! Use it when a service decides by what the operator knows about clients, such as their department or plan, and not
+//! by their names.
 //!
 //! ## Example
 //! ```json
@@ -14,10 +15,10 @@
 //!     }
 //! }
 //! ```
-//! A field whose label the consumer doesn't have is not sent, whatever the client sent under its name.
+//! If the consumer lacks the label, the field is removed, even if the client sent one of that name.
 //!
 //! ## Differences from APISIX
-//! - Fields that frame a message are left alone.
+//! - Framing fields such as `Content-Length` are never set.
 
 use crate::headers::set_for_upstream;
 use model::ConfigError;

@@ -1,8 +1,8 @@
-//! Lets in who shows a consumer's user name and password (RFC 7617).
+//! Authenticates consumers by user name and password (HTTP Basic authentication, RFC 7617).
 //!
 //! ## When to use
-//! For people with browsers, and for tools that know nothing else. Passwords go over the line with each request, so the
-//! listener should speak TLS.
+//! Use it for people with browsers and for tools without another authentication scheme. Every request carries the
+//! password, so the listener should use TLS.
 //!
 //! ## Example
 //! On the route:
@@ -17,7 +17,7 @@
 //!
 //! ## Differences from APISIX
 //! - Passwords may have colons in them.
-//! - A credential with `_meta.disable` lets nobody in.
+//! - A credential with `_meta.disable` authenticates nobody.
 
 use crate::auth::{self, Door};
 use base64::Engine;

@@ -1,7 +1,7 @@
-//! Inserts entries into a ClickHouse table, over its HTTP interface.
+//! Inserts log entries into a ClickHouse table over its HTTP interface.
 //!
 //! ## When to use
-//! Where logs are analysed in ClickHouse. The table has to have the columns that entries name.
+//! Use it when logs are analysed in ClickHouse. The table must have the columns that the entries name.
 //!
 //! ## Example
 //! ```json

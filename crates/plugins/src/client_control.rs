@@ -1,7 +1,7 @@
-//! Sets the largest request body of a route, in place of `nginx_config.http.client_max_body_size`.
+//! Sets the maximum size of request bodies on a route, in place of `nginx_config.http.client_max_body_size`.
 //!
 //! ## When to use
-//! To take large uploads on one route, or only small requests on another.
+//! Use it to accept large uploads on one route, or to restrict another to small requests.
 //!
 //! ## Example
 //! ```json

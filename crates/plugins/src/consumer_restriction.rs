@@ -1,10 +1,10 @@
-//! Lets some consumers, groups, routes or services through and others not, also by method.
+//! Allows or denies consumers, consumer groups, routes or services, optionally by method.
 //!
 //! ## When to use
-//! After an auth plugin, where not everybody who is known may do everything.
+//! Use it together with an authentication plugin when not every authenticated consumer may do everything.
 //!
 //! ## Example
-//! Joe may only read, Jane may do nothing, and everybody else may do everything:
+//! Joe may only read, Jane has no access, and everybody else may use every method:
 //! ```json
 //! {
 //!     "consumer-restriction": {
@@ -13,7 +13,7 @@
 //!     }
 //! }
 //! ```
-//! With a `whitelist`, who isn't in it may do nothing, whatever `allowed_by_methods` says; who is in it may do everything.
+//! With a `whitelist`, only its members have access, whatever `allowed_by_methods` says, and they may use every method.
 //!
 //! ## Differences from APISIX
 //! - `rejected_code` must be below 1000.

@@ -1,7 +1,8 @@
-//! Tells browsers which pages of other sites may read the responses, and answers their preflight requests.
+//! Implements cross-origin resource sharing (CORS): answers preflight requests and tells browsers which origins may
+//! read responses.
 //!
 //! ## When to use
-//! For an API that pages call from another origin than its own.
+//! Use it for an API that web pages of another origin call.
 //!
 //! ## Example
 //! ```json
@@ -17,9 +18,9 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Regular expressions that backtrack without end don't match.
-//! - `Vary: Origin` is there wherever the response depends on the origin, with `allow_origins_by_regex`,
-//!   `allow_origins_by_metadata` and `timing_allow_origins`, too.
+//! - A regular expression that exceeds the backtracking limit does not match.
+//! - `Vary: Origin` is sent whenever the response depends on the origin, also with `allow_origins_by_regex`,
+//!   `allow_origins_by_metadata` and `timing_allow_origins`.
 
 use crate::text;
 use model::ConfigError;

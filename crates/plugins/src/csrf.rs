@@ -1,8 +1,9 @@
-//! Lets requests that change something pass only with a token that a page of the same site read from a cookie.
+//! Protects against cross-site request forgery: unsafe requests must carry a token that only pages of the same site
+//! can read from a cookie.
 //!
 //! ## When to use
-//! For sites whose users are known by cookies: another site can make a browser send a request with its cookies, but can't
-//! read them, and so can't put the token into the header as well.
+//! Use it for sites that identify users by cookies. Another site can make a browser send a request with those
+//! cookies, but it cannot read them, and so cannot copy the token into a header field.
 //!
 //! ## Example
 //! ```json
@@ -17,7 +18,7 @@
 //! of the same name.
 //!
 //! ## Differences from APISIX
-//! - The random number in a token is one that nobody can guess. Tokens of APISIX are not taken, and it doesn't take ours.
+//! - The random number in a token is cryptographically secure. Tokens of APISIX and Tidegate are not interchangeable.
 
 use crate::auth::same_secret;
 use base64::Engine;

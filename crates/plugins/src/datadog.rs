@@ -1,7 +1,7 @@
-//! Sends metrics of requests to Datadog's agent, over UDP (DogStatsD).
+//! Sends metrics of requests to the Datadog agent over UDP (DogStatsD).
 //!
 //! ## When to use
-//! Where metrics are kept in Datadog, and its agent runs nearby.
+//! Use it when metrics are kept in Datadog and its agent runs nearby.
 //!
 //! ## Example
 //! ```json
@@ -18,7 +18,7 @@
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
-//! - Latencies are whole milliseconds.
+//! - Latencies are integers in milliseconds.
 
 use crate::logging::{Collector, Entry, Logger, seconds};
 use delivery::{Destination, Framing, UdpCollector};

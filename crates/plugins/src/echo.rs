@@ -1,7 +1,7 @@
-//! Puts a body of its own in place of a response's, or texts around it.
+//! Replaces a response's body, or adds text before and after it.
 //!
 //! ## When to use
-//! To try routes out, and to answer for an upstream that is not there yet.
+//! Use it to try out routes, or to respond in place of an upstream that does not exist yet.
 //!
 //! ## Example
 //! ```json
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Names of `headers` must be valid in a header.
+//! - Names in `headers` must be valid field names.
 
 use crate::headers::{self, HeaderOps};
 use model::ConfigError;

@@ -1,7 +1,7 @@
-//! Sends entries to Elasticsearch, in batches, by its bulk API.
+//! Sends log entries to Elasticsearch in batches, with its bulk API.
 //!
 //! ## When to use
-//! Where logs are kept in Elasticsearch or OpenSearch.
+//! Use it when logs are kept in Elasticsearch or OpenSearch.
 //!
 //! ## Example
 //! ```json
@@ -12,12 +12,12 @@
 //!     }
 //! }
 //! ```
-//! The index may have variables, and the time in braces in the form of `strftime`.
+//! The index can contain variables, and the time in braces in `strftime` format.
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
 //! - Endpoints take turns, where APISIX picks one at random.
-//! - The server's version is asked for with the first batch, and not by the first request.
+//! - The server's version is requested with the first batch, not with the first request.
 
 use crate::logging::{Collector, Entry, Logger, checked_headers, now};
 use base64::Engine as _;

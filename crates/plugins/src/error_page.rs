@@ -1,8 +1,7 @@
-//! Puts pages of the operator's in place of the gateway's own for 404, 500, 502 and 503.
+//! Replaces the gateway's own 404, 500, 502 and 503 pages.
 //!
 //! ## When to use
-//! So that users see the same pages of one's own for errors of the gateway as for those of the services. What upstreams
-//! answer is left alone.
+//! Use it to show the same error pages for the gateway as for your services. Responses of upstreams are not changed.
 //!
 //! ## Example
 //! In a global rule, or in a resource:
@@ -12,10 +11,10 @@
 //! }
 //! ```
 //! The pages are the plugin's metadata: `{"enable": true, "error_404": {"body": "<h1>Not here</h1>", "content_type":
-//! "text/html"}}`. Without metadata that says `enable`, and for statuses that it doesn't name, nothing changes.
+//! "text/html"}}`. Without `enable` in the metadata, and for statuses that it does not name, the default pages are used.
 //!
 //! ## Differences from APISIX
-//! - Where a page is named without a body, it is the gateway's own.
+//! - A page without a body is the gateway's default page.
 
 use model::ConfigError;
 use plugin::{

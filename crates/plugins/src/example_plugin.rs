@@ -1,9 +1,9 @@
-//! Shows what a plugin is made of: it logs what it is told in each phase, and may send requests to a node of its own. At the
-//! level `info` it logs when it starts and stops, in the process and on each worker, with the `val` of its `plugin_attr`, and
-//! for how long each of its configurations is in use.
+//! Demonstrates what a plugin can do: it logs each phase and can send requests to a node of its own. At level `info`
+//! it also logs when it starts and stops, in the process and on each worker, with the `val` of its `plugin_attr`, and
+//! how long each of its configurations was in use.
 //!
 //! ## When to use
-//! To try the gateway out, and to read before writing a plugin. It does nothing that another plugin doesn't do better.
+//! Use it to try out the gateway, and read its source before you write a plugin.
 //!
 //! ## Example
 //! ```json
@@ -18,8 +18,8 @@
 //! `GET /v1/plugin/example-plugin/hello` of the control API answers `world`, and with `?json` an object.
 //!
 //! ## Differences from APISIX
-//! - The phases of the body are not logged: a plugin that changes no body isn't asked about it.
-//! - A node that can't be one is refused with the configuration, not with each request.
+//! - Body phases are not logged: a plugin that changes no body is not called for them.
+//! - An invalid node is rejected when it is configured, not with each request.
 
 use model::ConfigError;
 use plugin::{

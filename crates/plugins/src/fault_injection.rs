@@ -1,7 +1,7 @@
-//! Answers a share of the requests itself, or holds them up, as if the upstream were in trouble.
+//! Injects faults: answers a share of the requests with an error, or delays them.
 //!
 //! ## When to use
-//! To see how clients and the services behind them cope with errors and slowness, before these come by themselves.
+//! Use it to test how clients and services cope with errors and latency.
 //!
 //! ## Example
 //! Every tenth request fails, and those of one user take two seconds longer:

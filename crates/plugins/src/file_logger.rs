@@ -1,7 +1,7 @@
-//! Appends a line of JSON to a file for each request.
+//! Appends a log entry in JSON to a file for each request.
 //!
 //! ## When to use
-//! To have the log of some routes in a file of its own, or in a form that the access log can't have.
+//! Use it to log some routes to a file of their own, or in a format that the access log does not offer.
 //!
 //! ## Example
 //! ```json
@@ -16,15 +16,15 @@
 //!     }
 //! }
 //! ```
-//! The file and its folder are made where missing; a path that is not absolute begins in the data directory. On SIGUSR1
-//! files are opened anew. A `path` in the metadata is that of all configurations that have none.
+//! The file and its directory are created if they are missing. A relative path starts in the data directory. SIGUSR1 reopens
+//! the files. A `path` in the metadata is the default of all configurations.
 //!
 //! ## Differences from APISIX
-//! - Lines are written by a thread of their own, so that no worker waits for a disk; those of `http-logger` apply.
+//! - A thread of its own writes the lines, so that no worker waits for a disk. The differences of `http-logger` apply.
 //! - The file has to be below a folder of `apisix.log_roots` in `config.yaml`, by default `logs` in the data directory.
 //!   The Admin API refuses other paths; a stored configuration with one logs nothing, and the error log says so.
 //! - A configuration without a `path` is accepted where the metadata has none either; it logs nothing, and the error log
-//!   says so.
+//!   reports it.
 
 use crate::logging::{Collector, Logger};
 use delivery::{Destination, LogFile};

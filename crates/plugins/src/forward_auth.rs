@@ -1,8 +1,9 @@
-//! Asks an external service whether a request may pass.
+//! Delegates authentication and authorization to an external service.
 //!
 //! ## When to use
-//! To leave authentication and authorisation to a service of your own. The service gets the request's method, host, URI
-//! and client address in `X-Forwarded-*` fields. An answer below 300 lets the request pass; any other is the client's.
+//! Use it when a service of your own decides which requests pass. The plugin sends it the request's method, host, URI
+//! and client address in `X-Forwarded-*` fields. If the service responds with a status below 300, the request passes;
+//! otherwise the client gets the service's response.
 //!
 //! ## Example
 //! ```json
@@ -17,7 +18,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - An answer of the service with more than 1 MiB counts as an error.
+//! - A response of the service of more than 1 MiB is an error.
 //! - Fields that frame a message are left alone in `upstream_headers` and `client_headers`; `Host` is the one that the
 //!   request is sent for.
 //! - Fields that the plugin or `extra_headers` set can't be replaced by `request_headers`, whatever their case.

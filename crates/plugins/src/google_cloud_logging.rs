@@ -1,7 +1,7 @@
-//! Writes entries to Google Cloud Logging, in batches.
+//! Writes log entries to Google Cloud Logging in batches.
 //!
 //! ## When to use
-//! Where logs are kept in Google Cloud.
+//! Use it when logs are kept in Google Cloud.
 //!
 //! ## Example
 //! ```json
@@ -16,11 +16,11 @@
 //!     }
 //! }
 //! ```
-//! The account may stand in a file, `auth_file`, as Google hands it out.
+//! Instead of `auth_config`, `auth_file` names a service account key file of Google.
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
-//! - An `auth_file` is read when the configuration is put in force; where that fails, the error log says so once.
+//! - An `auth_file` is read when the configuration becomes active. The error log reports a failure once.
 
 use crate::logging::{Collector, Entry, Logger, zulu};
 use delivery::{Destination, HttpCollector};

@@ -1,8 +1,8 @@
-//! Lets browsers call a gRPC service: translates gRPC-Web to gRPC and back.
+//! Translates gRPC-Web requests of browsers to gRPC, and the responses back.
 //!
 //! ## When to use
-//! For pages that use a gRPC-Web client. The upstream has the scheme `grpc` or `grpcs`. On a route that ends in `*` the
-//! method's path is what the asterisk stands for, on others the whole path.
+//! Use it for web pages with a gRPC-Web client. The upstream's scheme must be `grpc` or `grpcs`. If the route's path
+//! ends in `*`, the method's path is what the asterisk matches; otherwise it is the whole path.
 //!
 //! ## Example
 //! ```json
@@ -13,7 +13,7 @@
 //! }
 //! ```
 //! Binary and base64 messages are told apart by the media type; answers stream as they come, with the call's status as
-//! the last frame (gRPC's `PROTOCOL-WEB.md`).
+//! the last frame (gRPC's document on gRPC-Web).
 //!
 //! ## Differences from APISIX
 //! - All trailers of the call are in the last frame, not the status alone.

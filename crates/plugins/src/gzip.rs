@@ -1,9 +1,9 @@
-//! Compresses responses with gzip, for clients that take it.
+//! Compresses responses with gzip if the client accepts it.
 //!
 //! ## When to use
-//! To save bandwidth where upstreams send text as it is. Responses are compressed while they pass: what an upstream sends
-//! piece by piece, such as server-sent events, reaches the client piece by piece. With `brotli` on the same route each
-//! client gets what it weighs higher.
+//! Use it to save bandwidth when upstreams send text uncompressed. Responses are compressed while they are streamed:
+//! parts that an upstream sends one by one, such as server-sent events, reach the client one by one. If a route also
+//! has `brotli`, each client gets the encoding that it prefers.
 //!
 //! ## Example
 //! ```json
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Weights (`q`) of `Accept-Encoding` count, and `Vary` is said to clients of all encodings.
+//! - Quality values (`q`) of `Accept-Encoding` are honoured, and `Vary` is sent with every encoding.
 //! - Responses of every status are compressed, but for those without a body, parts (206) and `no-transform`.
 //! - `buffers` is accepted and has no effect: pieces are sent as they come, whatever their size.
 

@@ -1,8 +1,8 @@
-//! Lets in who signs the request with a consumer's secret (`Authorization: Signature ...`).
+//! Authenticates consumers by an HMAC signature of the request (`Authorization: Signature ...`).
 //!
 //! ## When to use
-//! For programs that must not send their secret over the line: they send a keyed digest of the request instead, which is
-//! of use for this request and for minutes only.
+//! Use it for programs that must not send their secret. They send a signature instead, which is valid for this one
+//! request and for a few minutes.
 //!
 //! ## Example
 //! On the route:
@@ -17,7 +17,7 @@
 //! In the consumer: `{"hmac-auth": {"key_id": "jack", "secret_key": "a-long-secret"}}`.
 //!
 //! ## Differences from APISIX
-//! - A credential with `_meta.disable` lets nobody in.
+//! - A credential with `_meta.disable` authenticates nobody.
 //! - Without `signed_headers` a client must sign `@request-target` and `date`, and with `validate_request_body` `digest`, too:
 //!   a signature of the date alone is good for every path, and an unsigned digest for every body. APISIX's default is
 //!   `["date"]`; a list in the configuration is taken as it is.

@@ -1,7 +1,7 @@
-//! Tells an HTTP server of requests, in batches of JSON.
+//! Sends log entries to an HTTP server in batches of JSON.
 //!
 //! ## When to use
-//! Where logs are collected by something that takes them by POST: Vector, Fluent Bit, Logstash, a service of one's own.
+//! Use it with collectors that accept POST requests, such as Vector, Fluent Bit, Logstash or your own service.
 //!
 //! ## Example
 //! ```json
@@ -17,13 +17,13 @@
 //!     }
 //! }
 //! ```
-//! A `log_format` in the plugin's metadata is that of all its configurations that have none.
+//! A `log_format` in the plugin's metadata is the default of all configurations.
 //!
 //! ## Differences from APISIX
-//! - Batches are sent by threads of their own, and at the end of the process without waiting for more.
-//! - Entries that wait are bounded by 64 MiB too, not by `max_pending_entries` alone.
-//! - A request's body beyond `max_req_body_bytes` is left out, not cut off.
-//! - Where `log_format` has `$request_body`, the body is read ahead.
+//! - Separate threads send the batches. When the process ends, incomplete batches are sent at once.
+//! - Pending entries are limited to 64 MiB in addition to `max_pending_entries`.
+//! - A request body longer than `max_req_body_bytes` is omitted, not truncated.
+//! - If `log_format` contains `$request_body`, the body is read before the request is forwarded.
 
 use crate::logging::{Collector, Logger};
 use delivery::{Destination, Framing, HttpCollector};

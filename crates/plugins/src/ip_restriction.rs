@@ -1,8 +1,8 @@
-//! Lets requests and sessions in, or keeps them out, by the client's address.
+//! Allows or denies requests and stream sessions by the client's address.
 //!
 //! ## When to use
-//! For what only an office or another machine may ask for, or to shut out an address that misbehaves. On stream routes a
-//! client that is kept out sees its connection end.
+//! Use it to restrict access to an office network or to certain machines, or to block an abusive address. On stream
+//! routes, the connection of a denied client is closed.
 //!
 //! ## Example
 //! ```json

@@ -1,7 +1,7 @@
-//! Decrypts a token (JWE) that clients send, and passes its content on in a header field.
+//! Decrypts a JSON Web Encryption (JWE) token of the client and passes its content to the upstream in a header field.
 //!
 //! ## When to use
-//! For clients that encrypt claims for the gateway, with a secret that they share with it.
+//! Use it for clients that encrypt claims with a secret that they share with the gateway.
 //!
 //! ## Example
 //! On the route:
@@ -21,8 +21,8 @@
 //! ## Differences from APISIX
 //! - The token's header has to be what was encrypted (RFC 7516 section 5.2: it is authenticated); tokens that APISIX's own
 //!   tools make, which leave it out, are accepted as well.
-//! - A token of another algorithm, or one with more parts than five, is invalid.
-//! - Content with a control character is refused: no header field can hold it.
+//! - A token with another algorithm, or with more than five parts, is invalid.
+//! - Content with a control character is rejected, because no header field can contain it.
 
 use crate::headers::{is_of_connection, is_token};
 use base64::Engine as _;

@@ -1,8 +1,8 @@
-//! Lets in who shows a consumer's key, in a header or a query argument.
+//! Authenticates consumers by an API key in a header field or query argument.
 //!
 //! ## When to use
-//! For clients that are programs: each gets a key of its own, which is looked up at once among any number of consumers.
-//! The upstream learns in `X-Consumer-Username` who it is.
+//! Use it for clients that are programs. A key is found in constant time among any number of consumers. The upstream
+//! gets the consumer's name in `X-Consumer-Username`.
 //!
 //! ## Example
 //! On the route:
@@ -17,7 +17,7 @@
 //! In the consumer: `{"key-auth": {"key": "a-long-secret"}}`.
 //!
 //! ## Differences from APISIX
-//! - A credential with `_meta.disable` lets nobody in.
+//! - A credential with `_meta.disable` authenticates nobody.
 
 use crate::auth::{self, Door};
 use crate::text::decode_arg;

@@ -1,7 +1,7 @@
-//! Sends usage events to Lago, which bills by them, in batches.
+//! Sends usage events to Lago, a billing system, in batches.
 //!
 //! ## When to use
-//! Where the use of an API is metered: each request is an event of a billable metric.
+//! Use it when clients pay for the use of an API: each request becomes an event of a billable metric.
 //!
 //! ## Example
 //! ```json
@@ -20,7 +20,7 @@
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
 //! - Endpoints take turns, where APISIX picks one at random.
-//! - `keepalive`, `keepalive_timeout` and `keepalive_pool` have no effect: connections are kept as `http-logger` keeps them.
+//! - `keepalive`, `keepalive_timeout` and `keepalive_pool` have no effect: connections are pooled as in `http-logger`.
 
 use crate::logging::{Collector, Entry, Logger, began_s};
 use delivery::{Destination, HttpCollector};

@@ -1,11 +1,12 @@
-//! Lets requests through at a steady rate: some beyond it wait their turn, the rest is answered with 503.
+//! Limits the request rate with a leaky bucket: bursts are delayed to the rate, further requests are rejected with
+//! 503.
 //!
 //! ## When to use
-//! To keep an upstream from being overrun. Where not the pace matters but the number in a minute or a day, `limit-count`
-//! is the plugin.
+//! Use it to keep an upstream from being overloaded. To limit the number of requests per minute or day, use
+//! `limit-count`.
 //!
 //! ## Example
-//! 10 requests a second from each client address; up to 20 more are held back to that rate:
+//! 10 requests per second from each client address; up to 20 more are delayed to that rate:
 //! ```json
 //! {
 //!     "limit-req": {
@@ -18,13 +19,13 @@
 //! }
 //! ```
 //!
-//! With `policy` as `redis` or `redis-cluster` several gateways keep the rate together; `allow_degradation` then lets
-//! requests pass while Redis is away.
+//! With `policy` `redis` or `redis-cluster`, several gateways share the limit. `allow_degradation` lets requests pass while
+//! Redis is unavailable.
 //!
 //! ## Differences from APISIX
-//! - Redis keeps the state of a key until it says nothing any more, also where less than one request a second is allowed.
-//! - Where the clocks of two gateways disagree, the one ahead counts.
-//! - Each worker has one connection to each Redis server, over which requests don't wait for each other; so
+//! - Redis keeps the state of a key until its bucket is empty, also for rates below one request per second.
+//! - If the clocks of two gateways differ, the later one is used.
+//! - Each worker has one connection to each Redis server, and requests are pipelined, so
 //!   `redis_keepalive_pool` changes nothing.
 
 use crate::limit_key::{Key, KeyType};

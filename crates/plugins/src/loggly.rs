@@ -1,7 +1,7 @@
-//! Sends entries to SolarWinds Loggly: as syslog messages over UDP, or in batches over HTTP.
+//! Sends log entries to SolarWinds Loggly, as syslog messages over UDP or in batches over HTTP.
 //!
 //! ## When to use
-//! Where logs are kept in Loggly.
+//! Use it when logs are kept in Loggly.
 //!
 //! ## Example
 //! ```json
@@ -13,7 +13,7 @@
 //!     }
 //! }
 //! ```
-//! Where to is said in the plugin's metadata: `host`, `port`, `protocol` (`syslog`, `http` or `https`) and `timeout`.
+//! The plugin's metadata names the destination: `host`, `port`, `protocol` (`syslog`, `http` or `https`) and `timeout`.
 //!
 //! ## Differences from APISIX
 //! Those of `http-logger`.

@@ -1,7 +1,7 @@
-//! Pushes entries to Grafana Loki, in batches.
+//! Pushes log entries to Grafana Loki in batches.
 //!
 //! ## When to use
-//! Where logs are kept in Loki, without an agent that reads files.
+//! Use it when logs are kept in Loki and no agent reads log files.
 //!
 //! ## Example
 //! ```json
@@ -12,12 +12,12 @@
 //!     }
 //! }
 //! ```
-//! Entries of a batch that have the same labels are one stream. Labels may have variables.
+//! Entries of a batch with the same labels form one stream. Labels can contain variables.
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
 //! - Endpoints take turns, where APISIX picks one at random.
-//! - `keepalive`, `keepalive_timeout` and `keepalive_pool` have no effect: connections are kept as `http-logger` keeps them.
+//! - `keepalive`, `keepalive_timeout` and `keepalive_pool` have no effect: connections are pooled as in `http-logger`.
 
 use crate::logging::{Collector, Entry, Logger, began_s, checked_headers};
 use delivery::{Destination, HttpCollector};

@@ -1,9 +1,9 @@
-//! Looks at the packet that an MQTT client begins with: lets in the protocol and version that is expected, and has the
-//! client's id take part in balancing.
+//! Reads an MQTT client's CONNECT packet: checks the protocol and its version, and provides the client id for load
+//! balancing.
 //!
 //! ## When to use
-//! On a stream route before MQTT brokers. With `"type": "chash"` and `"key": "mqtt_client_id"` in the upstream a client
-//! comes to the same broker again; one without an id is placed by its address.
+//! Use it on a stream route to MQTT brokers. With `"type": "chash"` and `"key": "mqtt_client_id"` in the upstream, a
+//! client reaches the same broker again. A client without an id is balanced by its address.
 //!
 //! ## Example
 //! ```json
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - What follows the client's id in its first packet is not waited for, and may be of any length.
+//! - The plugin does not wait for the part of the CONNECT packet that follows the client id, and does not limit its length.
 
 use model::ConfigError;
 use plugin::{CompileContext, OnPreread, Plugin, PluginDef, Session, StreamFlow};

@@ -1,8 +1,8 @@
-//! Lets a request in that one of several auth plugins lets in.
+//! Authenticates with several authentication plugins; a request passes if one of them accepts it.
 //!
 //! ## When to use
-//! Where consumers authenticate differently on one route: programs with a key, people with a password. The methods are
-//! tried in their order, and the first that knows the client settles who it is.
+//! Use it when consumers of one route authenticate in different ways, for example programs with a key and people with
+//! a password. The plugins run in their order, and the first that identifies the consumer decides.
 //!
 //! ## Example
 //! ```json
@@ -15,12 +15,12 @@
 //!     }
 //! }
 //! ```
-//! Where none does, the answer is 401 with `{"message":"Authorization Failed"}`; the log says why each one refused.
+//! If none accepts the request, the response is 401 with `{"message":"Authorization Failed"}`, and the error log has each reason.
 //!
 //! ## Differences from APISIX
 //! - The 401 carries the challenge of every method in `WWW-Authenticate`, as RFC 9110 (11.6.1) allows; APISIX sends the
 //!   last one's, also with responses to requests that were let in.
-//! - An element of `auth_plugins` that is no object of plugins is refused with the configuration.
+//! - An element of `auth_plugins` that is not an object of plugins is rejected when it is configured.
 
 use model::ConfigError;
 use model::var::BodyNeed;

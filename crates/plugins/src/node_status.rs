@@ -1,8 +1,8 @@
-//! Tells how many connections and requests there are, at `/apisix/status`.
+//! Reports the numbers of connections and requests at `/apisix/status`.
 //!
 //! ## When to use
-//! To watch a gateway with what was made for nginx's stub status. The endpoint is there as soon as the plugin is among the
-//! gateway's `plugins`; clients reach it on a route with `public-api`.
+//! Use it with monitoring that was made for nginx's stub status. The endpoint exists while the plugin is in the
+//! `plugins` list; a route with `public-api` exposes it to clients.
 //!
 //! ## Example
 //! ```json

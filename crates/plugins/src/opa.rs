@@ -1,8 +1,8 @@
-//! Asks an Open Policy Agent whether a request may pass.
+//! Asks an Open Policy Agent (OPA) server whether a request may pass.
 //!
 //! ## When to use
-//! To keep authorization in policies (Rego) that an OPA server evaluates. OPA gets the request's method, host, path,
-//! query and header fields, and on request the route, service and consumer; the policy's result decides.
+//! Use it to express authorization as policies (Rego). OPA gets the request's method, host, path, query and header
+//! fields, and, if configured, the route, service and consumer. The policy's result decides.
 //!
 //! ## Example
 //! ```json
@@ -20,11 +20,11 @@
 //!
 //! ## Differences from APISIX
 //! - Only `allow: true` lets a request pass; in APISIX every value but `false` does, `null` included.
-//! - A result that is no object, as of a policy that ends in a bare boolean, is answered with 503; by APISIX with 500.
-//! - `route`, `service` and `consumer` are as the store holds them: the route without its service's plugins, encrypted
-//!   fields encrypted, references to secrets as references.
-//! - A `status_code` that is no status from 200 to 599 counts as 403.
-//! - An answer of OPA with more than 1 MiB counts as an error.
+//! - If the result is not an object, as with a policy that returns a boolean, the response is 503; in APISIX it is 500.
+//! - `route`, `service` and `consumer` are sent as stored: the route without its service's plugins, encrypted fields
+//!   encrypted, references to secrets unresolved.
+//! - A `status_code` outside 200 to 599 is replaced by 403.
+//! - A response of OPA of more than 1 MiB is an error.
 
 use crate::headers::{is_of_connection, set_for_upstream};
 use crate::logging::request_fields;

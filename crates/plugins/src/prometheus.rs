@@ -1,10 +1,11 @@
-//! Counts requests, their latency and their bytes, for Prometheus to collect.
+//! Counts requests, latencies and bytes, and exports them as Prometheus metrics.
 //!
 //! ## When to use
-//! To see per route, service, consumer and upstream node how many requests ended in which status, how long they took
-//! in all, in the upstream and in the gateway, and how many bytes they moved. Usually set once, as a global rule. The
-//! figures are served at `plugin_attr.prometheus.export_addr` (127.0.0.1:9091) under `/apisix/prometheus/metrics`, or,
-//! with `enable_export_server: false`, on a route with `public-api`; with APISIX's names and labels. On stream routes it counts sessions, their ends and their bytes.
+//! Use it to monitor, per route, service, consumer and upstream node, the statuses of responses, latencies (total,
+//! upstream and gateway) and bytes. It is usually configured once, in a global rule. The metrics have APISIX's names
+//! and labels and are exported at `plugin_attr.prometheus.export_addr` (127.0.0.1:9091) under
+//! `/apisix/prometheus/metrics`, or, with `enable_export_server: false`, on a route with `public-api`. On stream
+//! routes it counts sessions, their outcomes and bytes.
 //!
 //! ## Example
 //! ```json
@@ -14,18 +15,18 @@
 //!     }
 //! }
 //! ```
-//! With this as the plugin's metadata, upstream nodes don't get series of their own:
+//! With this plugin metadata, upstream nodes have no series of their own:
 //! `{"disabled_labels": {"http_status": ["node"], "http_latency": ["node"], "bandwidth": ["node"]}}`.
 //!
 //! ## Differences from APISIX
 //! - Latencies are measured in microseconds instead of milliseconds, so sums have decimals.
-//! - Each metric has at most 10,000 series; what is beyond is counted in one series whose labels say `overflow`, and in
+//! - Each metric has at most 10,000 series. Further ones are counted in one series with the label value `overflow`, and in
 //!   `apisix_metric_series_overflow_total`.
-//! - There are no shared dictionaries and so no `apisix_shared_dict_` metrics. Those of language models and of caches
-//!   for them come with these features.
-//! - The bytes of a session of a stream route are counted when it ends. `stream_active_connections` is there without
-//!   this plugin.
-//! - `extra_labels` and `expire` of `plugin_attr.prometheus.metrics` are not read.
+//! - There are no shared dictionaries and so no `apisix_shared_dict_` metrics. The metrics of AI plugins are
+//!   missing with these plugins.
+//! - The bytes of a session of a stream route are counted when it ends. `stream_active_connections` is exported
+//!   without this plugin.
+//! - `extra_labels` and `expire` of `plugin_attr.prometheus.metrics` have no effect.
 
 use model::ConfigError;
 use observe::Metrics;

@@ -1,8 +1,8 @@
-//! Accepts the configuration of APISIX's plugin of this name. Responses are always streamed.
+//! Accepts the configuration of APISIX's plugin. Responses are always streamed.
 //!
 //! ## When to use
-//! Not needed: it is here so that configurations for APISIX need no change. A response is passed on as it comes, piece by
-//! piece, and its upstream is read no faster than the client reads: what `disable_proxy_buffering: true` asks for.
+//! You do not need it. It exists so that APISIX configurations work unchanged. Tidegate streams every response and
+//! reads the upstream no faster than the client reads, as `disable_proxy_buffering: true` demands.
 //!
 //! ## Example
 //! ```json
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - `disable_proxy_buffering: false` makes no difference: no response is gathered in memory or on disk. Plugins that need
-//!   a whole response hold it themselves.
+//! - `disable_proxy_buffering: false` has no effect: responses are not buffered in memory or on disk. Plugins that need a
+//!   complete response buffer it themselves.
 
 use model::ConfigError;
 use plugin::{CompileContext, Plugin, PluginDef};

@@ -1,8 +1,8 @@
-//! Accepts the configuration of APISIX's plugin of this name. Requests are always streamed.
+//! Accepts the configuration of APISIX's plugin. Requests are always streamed.
 //!
 //! ## When to use
-//! Not needed: it is here so that configurations for APISIX need no change. A request's body is passed on as it comes, and
-//! its client is read no faster than the upstream reads: what `request_buffering: false` asks for.
+//! You do not need it. It exists so that APISIX configurations work unchanged. Tidegate streams every request body
+//! and reads the client no faster than the upstream reads, as `request_buffering: false` demands.
 //!
 //! ## Example
 //! ```json
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - `request_buffering: true` makes no difference: no request is gathered on disk before its upstream is asked. Plugins
-//!   and conditions that look at the body have it read first.
+//! - `request_buffering: true` has no effect: requests are not buffered on disk. If a plugin or condition needs the body, it
+//!   is read before the request is forwarded.
 
 use model::ConfigError;
 use plugin::{CompileContext, Plugin, PluginDef};

@@ -1,8 +1,9 @@
-//! Sends a copy of requests to another server, whose answers are thrown away.
+//! Mirrors requests to another server and ignores its responses.
 //!
 //! ## When to use
-//! To try a new version of a service, or an analysis, with the traffic of the old one. The copy has the request's method,
-//! header fields and body. Clients notice nothing: a mirror that is slow, down or answers nonsense delays no request.
+//! Use it to test a new version of a service, or to feed an analysis, with production traffic. The copy has the
+//! request's method, header fields and body. The mirror never delays clients, even if it is slow, down or responds
+//! with errors.
 //!
 //! ## Example
 //! ```json
@@ -15,16 +16,16 @@
 //!     }
 //! }
 //! ```
-//! The time that each step of a copy may take is the file's: `plugin_attr.proxy-mirror.timeout` with `connect`, `send` and
-//! `read`, 60s each. Requests that plugins refuse are not copied. A body is read before the upstream is asked, so that gRPC
-//! calls that stream both ways at the same time don't work on such a route, as in APISIX.
+//! `plugin_attr.proxy-mirror.timeout` in `config.yaml` sets the timeouts `connect`, `send` and `read`, 60s each by default.
+//! Requests that plugins reject are not copied. The body is read before the request is forwarded. As in APISIX, bidirectional
+//! gRPC streams therefore do not work on such a route.
 //!
 //! ## Differences from APISIX
-//! - A request with a body of more than 8 MiB is not copied. A worker has at most 512 copies under way, whose bodies have
-//!   64 MiB in all; further requests are not copied, which the error log says.
+//! - A request with a body of more than 8 MiB is not copied. A worker sends at most 512 copies at a time, with 64 MiB of
+//!   bodies in total; further requests are not copied, and the error log reports it.
 //! - The path is percent-encoded as the client sent it, not decoded.
-//! - `Host` is the client's, or the one that a plugin set; `pass_host` of the upstream does not count.
-//! - A `host` with a port that is none is refused.
+//! - `Host` is the client's, or the one that a plugin set; `pass_host` of the upstream has no effect.
+//! - A `host` with an invalid port is rejected.
 
 use crate::random::Random;
 use crate::request_copy;

@@ -1,7 +1,8 @@
-//! Answers with an endpoint of another plugin, which no client reaches otherwise.
+//! Exposes an endpoint of another plugin on a route.
 //!
 //! ## When to use
-//! To open `/apisix/status` or the metrics to some: the route says who may ask, by its other plugins and conditions.
+//! Use it to give clients access to endpoints such as `/apisix/status` or the metrics. The route's conditions and
+//! other plugins control who can use them.
 //!
 //! ## Example
 //! ```json
@@ -14,7 +15,7 @@
 //!     }
 //! }
 //! ```
-//! Without `uri` the endpoint is the one at the request's own path.
+//! Without `uri`, the request's path selects the endpoint.
 //!
 //! ## Differences from APISIX
 //! None.

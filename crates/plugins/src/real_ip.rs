@@ -1,8 +1,8 @@
-//! Takes the client's address from the request, where a proxy in front of the gateway says it there.
+//! Takes the client's address from the request, as set by a proxy in front of the gateway.
 //!
 //! ## When to use
-//! Behind a load balancer, so that limits, restrictions and logs speak of clients and not of the load balancer. Name it
-//! in `trusted_addresses`: what others say about their address is not to be believed.
+//! Use it behind a load balancer, so that limits, restrictions and logs use the client's address and not the load
+//! balancer's. List the load balancer in `trusted_addresses`, because other peers can forge the address.
 //!
 //! ## Example
 //! ```json
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Where no port is said `$remote_port` stays the connection's.
-//! - Members of `X-Forwarded-For` may have spaces on both sides.
+//! - If the source has no port, `$remote_port` remains the connection's.
+//! - Members of `X-Forwarded-For` may be surrounded by spaces.
 
 use ipnet::IpNet;
 use model::ConfigError;

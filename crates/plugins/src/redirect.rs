@@ -1,7 +1,7 @@
-//! Sends clients elsewhere: to another path, another host, or from HTTP to HTTPS.
+//! Redirects clients to another path or host, or from HTTP to HTTPS.
 //!
 //! ## When to use
-//! When something has moved, and to make sure that nobody stays on a connection that is not encrypted.
+//! Use it when a resource has moved, or to enforce encrypted connections.
 //!
 //! ## Example
 //! ```json
@@ -11,11 +11,11 @@
 //!     }
 //! }
 //! ```
-//! Elsewhere: `{"uri": "/new$request_uri", "ret_code": 301}` or `{"regex_uri": ["^/a/(.*)", "https://b.com/$1"]}`. The
-//! port of HTTPS is `plugin_attr.redirect.https_port`, else that of `apisix.ssl.listen`; 443 is not named.
+//! Other forms: `{"uri": "/new$request_uri", "ret_code": 301}` or `{"regex_uri": ["^/a/(.*)", "https://b.com/$1"]}`. The
+//! HTTPS port is `plugin_attr.redirect.https_port` or else that of `apisix.ssl.listen`; 443 is omitted from the URL.
 //!
 //! ## Differences from APISIX
-//! - Of several ports in `apisix.ssl.listen` the first one counts, and not any.
+//! - If `apisix.ssl.listen` has several ports, the first one is used, not a random one.
 //! - `http_to_https` keeps the path as the client encoded it.
 //! - `ret_code` must be below 1000.
 

@@ -1,7 +1,7 @@
-//! Lets requests in, or keeps them out, by the host of their `Referer`.
+//! Allows or denies requests by the host of their `Referer` field.
 //!
 //! ## When to use
-//! To keep other sites from showing one's pictures in their pages. A client can leave the field out, or make it up.
+//! Use it to keep other sites from embedding your content. Clients can omit or forge the field.
 //!
 //! ## Example
 //! ```json
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - An address in brackets is a host too.
+//! - An IPv6 address in brackets is a valid host.
 
 use model::ConfigError;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, Plugin, PluginDef, Reply};

@@ -1,7 +1,7 @@
-//! Gives each request an id that the upstream and the client get to see.
+//! Adds a unique id to each request and, optionally, to its response.
 //!
 //! ## When to use
-//! To find one request in the logs of everything that it passed. An id that the client brings along is kept.
+//! Use it to find a request in the logs of all services that it passed. An id that the client sends is kept.
 //!
 //! ## Example
 //! ```json
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Names that no header field can have are refused, and ids of more than 4096 characters.
-//! - The variable `$request_id` stays the gateway's own number.
+//! - Invalid field names and ids of more than 4096 characters are rejected.
+//! - The variable `$request_id` remains the gateway's own id.
 
 use crate::headers::is_token;
 use model::ConfigError;

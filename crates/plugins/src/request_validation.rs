@@ -1,9 +1,9 @@
-//! Lets only requests through whose fields and bodies are as a JSON Schema says.
+//! Validates header fields and bodies of requests against JSON Schemas.
 //!
 //! ## When to use
-//! To keep malformed requests from a service that doesn't check its input. The body is read as JSON, or as an encoded
-//! form where its type says so. The upstream gets the JSON that was checked, written anew: what two parsers might read
-//! differently doesn't reach it.
+//! Use it to keep malformed requests from a service that does not validate its input. The body is parsed as JSON, or
+//! as a form if its media type says so. The upstream receives the validated JSON serialized again, so that
+//! differences between parsers cannot be exploited.
 //!
 //! ## Example
 //! ```json
@@ -20,8 +20,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Mistakes in the JSON itself are worded differently.
-//! - A form is a form by its whole media type, not by the beginning of it.
+//! - Messages about invalid JSON differ.
+//! - A form is recognised by its complete media type, not by a prefix.
 
 use model::ConfigError;
 use model::schema::{Validator, parts};

@@ -1,8 +1,8 @@
-//! Changes what clients get: status, header fields, body.
+//! Rewrites responses: status, header fields and body.
 //!
 //! ## When to use
-//! To hide what an upstream tells about itself, to add fields such as those of a security policy, or to give a body of
-//! one's own for some responses. `vars` says for which responses.
+//! Use it to hide details of an upstream, to add fields such as those of a security policy, or to replace the bodies
+//! of some responses. `vars` selects the responses.
 //!
 //! ## Example
 //! ```json
@@ -18,11 +18,11 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - A body that `filters` can't hold whole (`max_resp_body_size`, or 128 MiB of all bodies on a worker), or can't unpack,
-//!   fails: with 502, and an entry in the error log. APISIX sends the beginning of it as if that were all.
-//! - `filters` unpack gzip and brotli; a body in another encoding is left as it is, with what its head says of it.
-//! - Names of `headers` must be valid in a header.
-//! - `options` of a filter: `i`, `s`, `m` and `x` count; how matching is done (`j`, `o`) is not a user's business.
+//! - If `filters` cannot buffer a body (`max_resp_body_size`, or 128 MiB of all bodies on a worker) or decompress it, the
+//!   response is 502, and the error log reports it. APISIX sends a truncated body.
+//! - `filters` decompress gzip and brotli; bodies with other encodings are not changed.
+//! - Names in `headers` must be valid field names.
+//! - The filter options `i`, `s`, `m` and `x` are supported; `j` and `o` have no effect.
 
 use crate::decoding::Coded;
 use crate::headers::{self, HeaderOps};

@@ -1,7 +1,8 @@
-//! Sends entries to SkyWalking's receiver of logs, in batches.
+//! Sends log entries to SkyWalking's log receiver in batches.
 //!
 //! ## When to use
-//! Where traces are in SkyWalking: an entry of a request with a `sw8` header belongs to the trace that the header names.
+//! Use it when traces are kept in SkyWalking: entries of requests with an `sw8` header field are linked to that
+//! trace.
 //!
 //! ## Example
 //! ```json

@@ -1,7 +1,7 @@
-//! Sends entries to Alibaba Cloud's Simple Log Service, as syslog messages (RFC 5424) over TLS.
+//! Sends log entries to Alibaba Cloud's Simple Log Service, as syslog messages (RFC 5424) over TLS.
 //!
 //! ## When to use
-//! Where logs are kept in Alibaba Cloud.
+//! Use it when logs are kept in Alibaba Cloud.
 //!
 //! ## Example
 //! ```json

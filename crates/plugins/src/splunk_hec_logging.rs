@@ -1,7 +1,7 @@
-//! Sends entries to Splunk's HTTP Event Collector (HEC), in batches.
+//! Sends log entries to Splunk's HTTP Event Collector (HEC) in batches.
 //!
 //! ## When to use
-//! Where logs are kept in Splunk.
+//! Use it when logs are kept in Splunk.
 //!
 //! ## Example
 //! ```json

@@ -1,7 +1,7 @@
-//! Tells a syslog server of requests and sessions (RFC 5424), over TCP, TLS or UDP.
+//! Sends log entries of requests and stream sessions to a syslog server (RFC 5424) over TCP, TLS or UDP.
 //!
 //! ## When to use
-//! Where logs are collected by rsyslog, syslog-ng or what speaks their language.
+//! Use it with rsyslog, syslog-ng or other collectors that accept syslog.
 //!
 //! ## Example
 //! ```json
@@ -17,16 +17,16 @@
 //!     }
 //! }
 //! ```
-//! A message is a line: severity `INFO`, facility `SYSLOG`, the request's host, `apisix`, the process id and the entry in
-//! JSON. On stream routes the entry is what `log_format` says, here or in the metadata.
+//! Each message is a line with severity `INFO`, facility `SYSLOG`, the request's host, `apisix`, the process id and the entry
+//! in JSON. On stream routes, `log_format` here or in the metadata defines the entry.
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
-//! - `"ssl_verify": false` takes any certificate of a server with `tls`.
-//! - Over UDP each message is a datagram (RFC 5426), and not several one.
-//! - `flush_limit`, `drop_limit` and `pool_size` have no effect: batches are what is sent, and what waits is bounded for
-//!   all loggers alike.
-//! - Times are local and to the second, with their offset.
+//! - `"ssl_verify": false` disables the verification of the server's certificate.
+//! - Over UDP, each message is a datagram of its own (RFC 5426).
+//! - `flush_limit`, `drop_limit` and `pool_size` have no effect: entries are sent in batches, and pending entries are limited
+//!   as in all loggers.
+//! - Timestamps are local time with offset, with a resolution of one second.
 
 use crate::logging::{Collector, Entry, Logger};
 use delivery::{CollectorTls, Destination, Framing, TcpCollector, UdpCollector};

@@ -1,7 +1,7 @@
-//! Tells a TCP server of requests, in batches of JSON.
+//! Sends log entries to a TCP server in batches of JSON.
 //!
 //! ## When to use
-//! Where logs are collected at a TCP port, with or without TLS: Logstash, Fluentd, Vector.
+//! Use it with collectors that listen on a TCP port, with or without TLS, such as Logstash, Fluentd or Vector.
 //!
 //! ## Example
 //! ```json
@@ -13,11 +13,11 @@
 //!     }
 //! }
 //! ```
-//! Each batch is a JSON array on a connection of its own; with a `batch_max_size` of 1 it is the entry itself.
+//! Each batch is a JSON array on a connection of its own; with `batch_max_size` 1 it is the entry itself.
 //!
 //! ## Differences from APISIX
 //! Those of `http-logger`. With `tls` the server's certificate is verified for `tls_options`, or else `host`, against
-//! `apisix.ssl.ssl_trusted_certificate`; APISIX takes any certificate, which `"ssl_verify": false` asks for here.
+//! `apisix.ssl.ssl_trusted_certificate`; APISIX accepts any certificate, as `"ssl_verify": false` does here.
 
 use crate::logging::{Collector, Logger};
 use delivery::{CollectorTls, Destination, Framing, TcpCollector};

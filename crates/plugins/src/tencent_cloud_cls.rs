@@ -1,7 +1,7 @@
-//! Uploads entries to Tencent Cloud's Log Service (CLS), in batches.
+//! Uploads log entries to Tencent Cloud Log Service (CLS) in batches.
 //!
 //! ## When to use
-//! Where logs are kept in Tencent Cloud.
+//! Use it when logs are kept in Tencent Cloud.
 //!
 //! ## Example
 //! ```json
@@ -18,7 +18,7 @@
 //!
 //! ## Differences from APISIX
 //! - Those of `http-logger`.
-//! - Bodies are read for requests that are not sampled as well, where `include_req_body` asks for them.
+//! - With `include_req_body`, bodies are also read for requests that are not sampled.
 
 use crate::logging::{Collector, Entry, Logger};
 use crate::random::Random;

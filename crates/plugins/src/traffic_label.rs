@@ -1,10 +1,10 @@
-//! Sets header fields of the requests that match a condition, by turns where there are several sets.
+//! Sets header fields on requests that match a condition; several sets alternate by weight.
 //!
 //! ## When to use
-//! To mark requests for what comes later: `traffic-split`, the upstream, its logs.
+//! Use it to label requests for `traffic-split`, for the upstream or for logs.
 //!
 //! ## Example
-//! Of the testers' requests three of ten are marked for server 100, the rest for server 200:
+//! Three of ten requests of testers are labelled for server 100, the others for server 200:
 //! ```json
 //! {
 //!     "traffic-label": {
@@ -20,12 +20,12 @@
 //!     }
 //! }
 //! ```
-//! The first rule that matches counts; one without `match` matches every request. Values may hold variables. An action
+//! The first rule that matches applies; a rule without `match` matches every request. Values can contain variables. An action
 //! without `set_headers` changes nothing.
 //!
 //! ## Differences from APISIX
-//! - A condition with two operators on one level (`["AND", "OR", ...]`) is refused with 400; by APISIX with 500.
-//! - Each worker goes round by itself, as in APISIX.
+//! - A condition with two operators on one level (`["AND", "OR", ...]`) is rejected with 400; in APISIX with 500.
+//! - Each worker selects independently, as in APISIX.
 
 use crate::headers::{HeaderOps, is_of_connection};
 use balance::{Algorithm, Balancer, Node, Pick};

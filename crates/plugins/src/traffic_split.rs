@@ -1,10 +1,11 @@
-//! Sends shares of the requests to other upstreams than the route's, all of them or those that match a condition.
+//! Sends a share of the requests, or those that match a condition, to other upstreams than the route's own.
 //!
 //! ## When to use
-//! To let a new version have a tenth of the requests, or all those of the testers, before it gets the rest.
+//! Use it for canary releases and blue-green deployments: a new version first gets a tenth of the requests, or those
+//! of testers.
 //!
 //! ## Example
-//! Of the testers' requests two thirds go to the new version, one third to the route's own upstream:
+//! Two thirds of the requests of testers go to the new version, one third to the route's own upstream:
 //! ```json
 //! {
 //!     "traffic-split": {
@@ -22,11 +23,11 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Every setting of an upstream that is written here counts, but for `checks`, of which the log warns; in APISIX retries,
-//!   keepalive, TLS and others don't count either. An upstream that is named by its id has its health checks.
-//! - Each worker goes round by itself, as in APISIX. Where one upstream stands twice in a rule, both weights count.
-//! - An upstream that is written here may name a service (`service_name` and `discovery_type`) instead of nodes.
-//! - A missing upstream fails the requests that are sent to it, not all that the rule is asked about.
+//! - Every setting of an inline upstream is applied except `checks`, about which the log warns; APISIX also ignores retries,
+//!   keepalive, TLS and others. An upstream that is referenced by id keeps its health checks.
+//! - Each worker selects independently, as in APISIX. If a rule names an upstream twice, both weights apply.
+//! - An inline upstream can name a service (`service_name` and `discovery_type`) instead of nodes.
+//! - A missing upstream only fails the requests that are sent to it, not all requests that match the rule.
 
 use balance::{Algorithm, Balancer, Node, Pick};
 use model::ConfigError;

@@ -1,7 +1,7 @@
-//! Lets requests in, or keeps them out, by their `User-Agent`.
+//! Allows or denies requests by their `User-Agent` field.
 //!
 //! ## When to use
-//! Against crawlers that say who they are, or to let only a program of one's own in. Anybody can claim to be any program.
+//! Use it against crawlers that identify themselves, or to allow only one program. Clients can forge the field.
 //!
 //! ## Example
 //! ```json
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Expressions that backtrack without end count as a match where that keeps the request out, and not where it lets it in.
+//! - A regular expression that exceeds the backtracking limit counts as a match in `denylist`, and as no match in `allowlist`.
 
 use crate::text;
 use model::ConfigError;

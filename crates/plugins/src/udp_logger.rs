@@ -1,8 +1,8 @@
-//! Tells a UDP server of requests, in batches of JSON.
+//! Sends log entries to a UDP server in batches of JSON.
 //!
 //! ## When to use
-//! Where a lost entry matters less than a collector that holds nobody up. A batch has to fit into a datagram of 64 KiB, so
-//! `batch_max_size` is best kept small.
+//! Use it when losing an entry matters less than waiting for a collector. A batch must fit into a datagram of 64 KiB,
+//! so `batch_max_size` should be small.
 //!
 //! ## Example
 //! ```json
@@ -17,7 +17,7 @@
 //! Each batch is a JSON array; with a `batch_max_size` of 1 it is the entry itself.
 //!
 //! ## Differences from APISIX
-//! Those of `http-logger`; `timeout` has no effect, since sending a datagram waits for nobody.
+//! Those of `http-logger`; `timeout` has no effect, since sending a datagram does not wait.
 
 use crate::logging::{Collector, Logger};
 use delivery::{Destination, Framing, UdpCollector};

@@ -1,7 +1,7 @@
-//! Refuses requests whose path and query match an expression.
+//! Rejects requests whose path and query match a regular expression.
 //!
 //! ## When to use
-//! To keep scanners and known attacks away from an upstream: `/wp-admin`, `root.exe` and the like.
+//! Use it against scanners and known attacks, such as requests for `/wp-admin` or `root.exe`.
 //!
 //! ## Example
 //! ```json

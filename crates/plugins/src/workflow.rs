@@ -1,11 +1,11 @@
-//! Runs an action for the requests that a rule's condition matches: answers with a status, or counts them against a limit.
+//! Runs an action for requests that match a condition: rejects them, or applies a limit of their own.
 //!
 //! ## When to use
-//! To limit or refuse some of a route's requests: a quota for each kind of consumer, another one for an expensive query,
-//! none for the rest. The first rule that matches decides; a rule without a `case` matches every request.
+//! Use it to limit or reject some of a route's requests, for example with a quota per kind of consumer, or a lower
+//! one for an expensive query. The first rule that matches decides; a rule without `case` matches every request.
 //!
 //! ## Example
-//! Requests for `/internal` are refused, and all others may come five times in 30 seconds from each address:
+//! Requests for `/internal` are rejected; all others are limited to five in 30 seconds from each address:
 //! ```json
 //! {
 //!     "workflow": {
@@ -23,12 +23,12 @@
 //! ```
 //! An action is `return` with a `code`, or `limit-count` or `limit-conn` with that plugin's configuration. Of several
 //! actions the first runs. Where the same plugin is also configured on the route or in a global rule, that configuration
-//! doesn't count a request that was counted here.
+//! does not count the request again.
 //!
 //! ## Differences from APISIX
 //! - `code` is from 200 to 599: a code below is no final response. A rule without an action, and an action without its
 //!   configuration, are refused with the configuration instead of failing requests.
-//! - A `case` that is no valid expression is refused, not left out.
+//! - A `case` that is not a valid expression is rejected, not ignored.
 
 use model::ConfigError;
 use model::schema::Validator;

@@ -1,7 +1,7 @@
-//! Reports spans of requests to Zipkin, and passes the trace on by B3 headers.
+//! Reports spans of requests to Zipkin and propagates the trace in B3 header fields.
 //!
 //! ## When to use
-//! Where requests are traced across services, in Zipkin or what takes its format: Jaeger, SkyWalking.
+//! Use it when requests are traced across services in Zipkin or a compatible system such as Jaeger or SkyWalking.
 //!
 //! ## Example
 //! ```json
@@ -17,8 +17,8 @@
 //! `$zipkin_span_id`.
 //!
 //! ## Differences from APISIX
-//! - Spans that wait are bounded, by their number and by 64 MiB.
-//! - `X-B3-ParentSpanId` of a client whose trace is not taken up is not passed on.
+//! - Pending spans are limited in number and to 64 MiB.
+//! - `X-B3-ParentSpanId` is not forwarded if the client's trace is not continued.
 
 use crate::random::Random;
 use delivery::{Backlog, Batches, Framing, Gathering, HttpCollector};

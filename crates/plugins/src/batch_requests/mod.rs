@@ -1,9 +1,10 @@
-//! Answers several requests with one: at `/apisix/batch-requests` clients post a list and get the list of answers.
+//! Executes several requests that a client sends in one, at `/apisix/batch-requests`, and returns a list of the
+//! responses.
 //!
 //! ## When to use
-//! For clients on slow networks that need several APIs at once. Each request of a batch passes through the gateway like one
-//! of its own, with the client's header fields: it meets routes, authentication and limits. The endpoint is there as soon as
-//! the plugin is among the gateway's `plugins`; clients reach it on a route with `public-api`.
+//! Use it for clients on slow networks that call several APIs at once. The gateway processes each request of a batch
+//! like a separate one, with the client's header fields, including routing, authentication and limits. The endpoint
+//! exists while the plugin is in the `plugins` list; a route with `public-api` exposes it to clients.
 //!
 //! ## Example
 //! ```json
@@ -19,7 +20,7 @@
 //! in a resource changes nothing.
 //!
 //! ## Differences from APISIX
-//! - A batch in a batch is refused.
+//! - A batch inside a batch is rejected.
 //! - Answers of one batch have at most 16 MiB of bodies; what is beyond has `read_body_err` instead.
 //! - Bytes of a body that are no UTF-8 become U+FFFD. The client's own `Accept-Encoding` is not passed on, since compressed
 //!   bodies would be damaged.

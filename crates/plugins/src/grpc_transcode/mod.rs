@@ -1,11 +1,11 @@
-//! Lets clients that speak HTTP and JSON call the unary methods of a gRPC service.
+//! Translates HTTP requests with JSON into calls of unary gRPC methods, and the responses back.
 //!
 //! ## When to use
-//! Where a service has a gRPC interface alone and some clients are browsers or scripts. The definitions are a `protos`
-//! resource, and the upstream has the scheme `grpc` or `grpcs`.
+//! Use it when a service only has a gRPC interface and some clients are browsers or scripts. A `protos` resource
+//! defines the service, and the upstream's scheme must be `grpc` or `grpcs`.
 //!
-//! The message is made of a JSON body (POST, PUT, PATCH), of an encoded form (POST), else of the query. Fields have the
-//! names of the definition; what it doesn't name is left out. Integers of 64 bits may be written as `"#123"` or `"#0x7B"`.
+//! The message is built from a JSON body (POST, PUT, PATCH), from a form (POST), or otherwise from the query. Fields
+//! that the definition does not name are ignored. 64-bit integers can be written as `"#123"` or `"#0x7B"`.
 //!
 //! ## Example
 //! ```json
@@ -20,11 +20,11 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - While the definitions are missing requests are answered with 503; APISIX passes them on as they are.
+//! - While the definitions are missing, requests get 503; APISIX forwards them unchanged.
 //! - Numbers keep all their digits, where APISIX rounds to 14. JSON that can't be read is refused with 400. A single value
 //!   passes for a list of one.
-//! - Bytes that are no text come back with replacement characters; in APISIX the answer is no JSON then.
-//! - Hooks don't exist: `enable_hooks` changes nothing.
+//! - Strings that are not valid UTF-8 are returned with replacement characters; APISIX then returns invalid JSON.
+//! - `enable_hooks` has no effect.
 
 mod answer;
 #[doc(hidden)]

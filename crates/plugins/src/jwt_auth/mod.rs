@@ -1,8 +1,9 @@
-//! Lets in who shows a token (JWT, RFC 7519) signed with a consumer's secret or private key.
+//! Authenticates consumers by a JSON Web Token (JWT, RFC 7519) that is signed with the consumer's secret or private
+//! key.
 //!
 //! ## When to use
-//! Where somebody else issues tokens and the gateway checks them: nothing is asked for per request, the signature and
-//! the times in the token decide.
+//! Use it when another system issues tokens and the gateway verifies them. No request to that system is needed: the
+//! signature and the time claims decide.
 //!
 //! ## Example
 //! On the route:
@@ -18,9 +19,9 @@
 //! `key` (or what `key_claim_name` says) is then `jack`.
 //!
 //! ## Differences from APISIX
-//! - ES512 is refused: curve P-521 is not there in this build. RSA keys have at least 2,048 bits.
+//! - ES512 is rejected, because curve P-521 is not available. RSA keys need at least 2,048 bits.
 //! - With `store_in_ctx` the token's payload is the variable `$jwt_auth_payload`, as JSON.
-//! - A credential with `_meta.disable` lets nobody in.
+//! - A credential with `_meta.disable` authenticates nobody.
 
 mod key;
 mod token;

@@ -1,11 +1,13 @@
-//! Bounds how many requests are under way at one time: some beyond that wait, the rest is answered with 503.
+//! Limits the number of concurrent requests: some requests above the limit are delayed, the others are rejected with
+//! 503.
 //!
 //! ## When to use
-//! Where an upstream can do only so much at once, whatever the pace, as with long downloads or slow reports. On stream routes it bounds
-//! sessions, with `conn`, `burst`, `default_conn_delay`, `key` and `key_type` alone; one that is refused ends.
+//! Use it when an upstream can process only so many requests at once, as with long downloads or slow reports. On
+//! stream routes it limits sessions, with only `conn`, `burst`, `default_conn_delay`, `key` and `key_type`; rejected
+//! sessions are closed.
 //!
 //! ## Example
-//! From each client address one request at a time; a second one waits a tenth of a second, a third is refused:
+//! One concurrent request from each client address; a second one is delayed by 0.1 s, a third is rejected:
 //! ```json
 //! {
 //!     "limit-conn": {
@@ -23,11 +25,11 @@
 //! requests pass while Redis is away, and those whose numbers can't be read.
 //!
 //! ## Differences from APISIX
-//! - On stream routes a session whose limits have no usable number is refused.
+//! - On stream routes, a session whose limits are not numbers is rejected.
 //! - In Redis too, a request's delay is made from `default_conn_delay` alone.
-//! - Each worker has one connection to each Redis server, over which requests don't wait for each other; so
+//! - Each worker has one connection to each Redis server, and requests are pipelined, so
 //!   `redis_keepalive_pool` changes nothing.
-//! - Of several `rules` the delays add up, and are waited for once all rules have let the request pass.
+//! - The delays of several `rules` add up, and the request waits after all rules accepted it.
 
 use crate::amount::{Amount, AmountConfig};
 use crate::limit_key::{Key, KeyType};

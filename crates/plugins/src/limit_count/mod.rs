@@ -1,12 +1,12 @@
-//! Answers requests beyond a number per time window with 503, counted by client address or any other key.
+//! Limits the number of requests per time window, by client address or any other key; further requests get 503.
 //!
 //! ## When to use
-//! To protect an upstream from a client that asks too often, or to sell quotas. The count is exact across all workers
-//! of a gateway. Each response says in `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` what is
-//! allowed, what is left of it, and in how many seconds the window ends.
+//! Use it to protect an upstream from a client that sends too many requests, or to enforce quotas. The count is exact
+//! across all workers of a gateway. Each response tells the limit, the remaining requests and the seconds until the
+//! window ends, in `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
 //!
 //! ## Example
-//! 100 requests a minute from each client address, 429 beyond:
+//! 100 requests per minute from each client address; further requests get 429:
 //! ```json
 //! {
 //!     "limit-count": {
@@ -20,8 +20,8 @@
 //! }
 //! ```
 //!
-//! 100 requests a minute from each consumer, counted in Redis by all gateways together; while Redis is away, requests
-//! pass:
+//! 100 requests per minute from each consumer, counted in Redis for all gateways. Requests pass while Redis is
+//! unavailable:
 //! ```json
 //! {
 //!     "limit-count": {
@@ -38,11 +38,11 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Each worker has one connection to each Redis server, over which requests don't wait for each other; so
-//!   `redis_keepalive_pool` changes nothing. An operation takes at most its timeouts' sum, redirections included.
-//! - With `sync_interval`, what is not yet told to Redis when a window ends is not counted in the next one.
-//! - Sliding windows are exact across workers, too, and `X-RateLimit-Remaining` is never below 0.
-//! - A group's settings may be changed once no route, service or consumer uses the group any more.
+//! - Each worker has one connection to each Redis server, and requests are pipelined, so
+//!   `redis_keepalive_pool` changes nothing. An operation takes at most the sum of its timeouts, including redirections.
+//! - With `sync_interval`, requests that were not yet synchronised when a window ends are not counted in the next one.
+//! - Sliding windows are exact across workers, and `X-RateLimit-Remaining` is never below 0.
+//! - A group's settings can be changed when no route, service or consumer uses the group.
 //! - The header names in the plugin's metadata, and `header_prefix`, must be valid in a header.
 //! - The log variable `$rate_limiting_info` is not set.
 

@@ -1,7 +1,7 @@
-//! Answers with an example, or with random data in the form of a JSON schema, and asks no upstream.
+//! Responds with an example or with random data that matches a JSON Schema, without an upstream.
 //!
 //! ## When to use
-//! While the upstream is still being built, so that its clients can be.
+//! Use it while the upstream is not implemented yet, so that its clients can be developed.
 //!
 //! ## Example
 //! ```json
@@ -21,9 +21,9 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - `response_status` goes from 200 to 999; names of `response_headers` must be valid in a header.
-//! - A member of `response_schema` without a known `type` is left out; in APISIX it fails the request.
-//! - `X-Mock-By` names this program. XML is escaped, and laid out with two spaces a level.
+//! - `response_status` is between 200 and 999; names in `response_headers` must be valid field names.
+//! - A member of `response_schema` without a known `type` is omitted; in APISIX, the request fails.
+//! - `X-Mock-By` names Tidegate. XML is escaped and indented with two spaces.
 
 mod generate;
 mod xml;

@@ -1,10 +1,11 @@
-//! Keeps upstreams' responses, in memory or on disk, and answers later requests with them.
+//! Caches responses of upstreams in memory or on disk.
 //!
 //! ## When to use
-//! Where an upstream gives the same answer to many. `cache_key` says which requests those are; the zones that responses are
-//! kept in are those of `apisix.proxy_cache` in the configuration file. `Apisix-Cache-Status` says in each response what
-//! became of the request: `HIT`, `MISS`, `EXPIRED`, `REVALIDATED` (the upstream confirmed what was kept), `STALE`, `BYPASS`.
-//! A request with the method `PURGE` and the same key takes out what is kept for it.
+//! Use it when an upstream responds to many requests in the same way. `cache_key` defines which requests are the
+//! same. The zones that hold the responses are defined in `apisix.proxy_cache` in the configuration file.
+//! `Apisix-Cache-Status` in each response tells how it was produced: `HIT`, `MISS`, `EXPIRED`, `REVALIDATED` (the
+//! upstream confirmed the cached response), `STALE` or `BYPASS`. A `PURGE` request with the same key removes the
+//! cached response.
 //!
 //! ## Example
 //! ```json
@@ -35,9 +36,9 @@
 //!   (`/a` and `b`, `/ab` and nothing) don't here.
 //! - A request that changes something (PUT, POST, DELETE and all methods but the safe ones) makes what is kept for its URI
 //!   invalid once the upstream has answered it without an error (RFC 9111 section 4.4).
-//! - 206 and 304 are never kept, whatever `cache_http_status` says.
+//! - 206 and 304 are never cached, whatever `cache_http_status` says.
 //! - As in APISIX, whoever reaches the route may send PURGE: let another plugin or `methods` of the route keep others out.
-//! - Plugins after this one in the access phase run for hits, too.
+//! - Plugins that run after this one in the access phase also run for hits.
 
 mod keeper;
 mod key;

@@ -1,8 +1,8 @@
-//! Changes what the upstream is asked: path, method, `Host`, header fields.
+//! Rewrites the request to the upstream: path, method, `Host` and header fields.
 //!
 //! ## When to use
-//! Where the upstream knows its resources by other names than clients do, or needs to be told what the client did not
-//! say. Values may have variables in them: `$remote_addr`, `$arg_name`, and `$1` for what `regex_uri` captured.
+//! Use it when the upstream's paths or hosts differ from those of clients, or when it needs additional header fields.
+//! Values can contain variables: `$remote_addr`, `$arg_name`, and `$1` for captures of `regex_uri`.
 //!
 //! ## Example
 //! ```json
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! ## Differences from APISIX
-//! - Fields that say where a message ends or belong to one connection (`Content-Length`, `Transfer-Encoding`,
-//!   `Connection` and the like) are left alone; a field `Host` is taken as `host`.
+//! - Framing and hop-by-hop fields (`Content-Length`, `Transfer-Encoding`, `Connection` and others) cannot be set; a field
+//!   `Host` is treated as `host`.
 //! - A `host` that becomes invalid by what the client sent (a space, a line break, a slash) is answered with 400, as nginx
 //!   answers an invalid `Host`; bytes of a path that can't stand in a request line are percent-encoded.
 

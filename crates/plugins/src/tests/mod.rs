@@ -1,6 +1,9 @@
 //! What holds for every plugin.
 
-use super::{all, stream};
+mod meanings;
+mod reference;
+
+use crate::{all, stream};
 use plugin::{FileAccess, PluginDef, Registry};
 use serde_json::{Value, json};
 use std::path::PathBuf;
