@@ -1,9 +1,9 @@
 //! `GET /config_source` and `POST /config_source/accept`: what the store that the configuration comes from is judged to
 //! be, and an operator's decision to follow it although it was emptied, restored or replaced.
 
-use crate::args::Args;
 use crate::dispatch::not_offered;
-use crate::respond::Answer;
+use crate::http::args::Args;
+use crate::http::respond::Answer;
 use crate::{Admin, AdminRequest, AdminResponse};
 use serde_json::{Value, json};
 use std::sync::Arc;

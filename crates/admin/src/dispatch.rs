@@ -1,13 +1,15 @@
 //! From path and method to the answer, with the headers that every answer has.
 
-use crate::args::Args;
-use crate::manner::Manner;
-use crate::respond::Answer;
-use crate::target::Target;
-use crate::{
-    Admin, AdminRequest, AdminResponse, auth, batch, config_source, delete, fleet, history, json::parse,
-    lint, list, patch, schema_routes, standalone, txn, write,
-};
+use crate::http::args::Args;
+use crate::http::auth;
+use crate::http::json::parse;
+use crate::http::manner::Manner;
+use crate::http::respond::Answer;
+use crate::http::target::Target;
+use crate::read::{history, list, schemas};
+use crate::validate::configs;
+use crate::write::{delete, patch, put, txn};
+use crate::{Admin, AdminRequest, AdminResponse, config_source, fleet, lint, standalone};
 use model::Kind;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -87,7 +89,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         return answer.unwrap_or_else(|| Err(not_found()));
     }
     match (method, rest.as_slice()) {
-        ("POST", ["configs", "validate"]) => batch::validate(admin, request, &args).await,
+        ("POST", ["configs", "validate"]) => configs::validate(admin, request, &args).await,
         ("POST", ["txn"]) => txn::run(admin, request, &args, actor).await,
         ("GET", ["txn"]) => Ok(txn::limits(admin)),
         (_, ["config_source", path @ ..]) => config_source::answer(admin, request, path, &args, actor).await,
@@ -98,14 +100,14 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
             history::rollback(admin, request, &args, revision, actor).await
         }
         (method, ["txn" | "lint" | "history", ..]) => Err(not_offered(method)),
-        ("GET", ["plugins", "list"]) => schema_routes::plugin_names(admin, &args),
+        ("GET", ["plugins", "list"]) => schemas::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
             405,
             format!("please use PUT method to reload the plugins, {method} method is not allowed."),
         )),
         ("POST", ["schema", "validate", collection, ..]) => {
-            schema_routes::validate(admin, request, &args, collection)
+            schemas::validate(admin, request, &args, collection)
         }
         (method, [pseudo @ ("schema" | "plugins"), names @ ..]) => {
             if method != "GET" {
@@ -113,7 +115,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
             }
             body(admin, request)?;
             args.ttl()?;
-            let answer = schema_routes::read(admin, pseudo, names, &args);
+            let answer = schemas::read(admin, pseudo, names, &args);
             versioned(admin, answer)
         }
         (method, [collection, below @ ..]) => {
@@ -144,8 +146,8 @@ async fn resource(admin: &Admin, method: &str, call: Call<'_>) -> Answer {
     }
     match method {
         "GET" => list::get(admin, &call).await,
-        "PUT" => write::put(admin, call).await,
-        "POST" => write::post(admin, call).await,
+        "PUT" => put::put(admin, call).await,
+        "POST" => put::post(admin, call).await,
         "PATCH" => patch::patch(admin, call).await,
         _ => delete::delete(admin, &call).await,
     }

@@ -1,8 +1,8 @@
 //! `?wait=all&timeout=5s`: a write is answered when every node of the fleet has it. Whether they do is said in the
 //! `X-Applied` header: a write that some node is slow to take is done all the same.
 
-use crate::args::Args;
-use crate::respond::Answer;
+use crate::http::args::Args;
+use crate::http::respond::Answer;
 use crate::{Admin, AdminRequest};
 use std::cell::Cell;
 use std::time::Duration;

@@ -7,61 +7,32 @@
 //! Where APISIX's answer is an error page or a Lua stack, or where two writers race, ours is better defined; the
 //! differences stand at the top of the file that makes them.
 
-mod args;
-mod auth;
-mod batch;
-mod below;
-mod certificates;
-mod checks;
 mod config_source;
 pub mod control;
 mod current;
-mod delete;
-mod diff;
 mod dispatch;
-mod duplicates;
-mod files_checks;
 mod fleet;
-mod history;
-mod identity;
-mod json;
+mod http;
 pub mod lint;
-mod list;
-mod manner;
-mod merge;
-mod mistakes;
-mod origin;
-mod overlay;
-mod paging;
-mod patch;
-mod plugin_checks;
-mod references;
-mod request;
-mod respond;
-mod schema_routes;
+mod read;
 mod sealing;
-mod server;
-mod serving;
 mod settings;
-mod shape;
 mod standalone;
-mod stream_checks;
-mod target;
-mod txn;
-mod upstream_checks;
-mod whole;
+mod validate;
 mod write;
 
 pub use control::{Control, ControlRequest};
 pub use current::CurrentAdmin;
-pub use request::AdminRequest;
-pub use respond::AdminResponse;
-pub use server::server;
-pub use serving::{CONNECTIONS_MAX, ListenerTls, Server};
+pub use http::request::AdminRequest;
+pub use http::respond::AdminResponse;
+pub use http::server::server;
+pub use http::serving::{CONNECTIONS_MAX, ListenerTls, Server};
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role, is_well_known};
 pub use standalone::Standalone;
-pub use whole::{Fault, Resource, check_whole};
+pub use validate::all::{Fault, Resource, check_whole};
 
+use http::args::Args;
+use http::auth;
 use std::sync::Arc;
 use store::etcd::Fleet;
 use store::{Cached, Store};
@@ -152,7 +123,7 @@ impl Admin {
         }
         let admitted = auth::check_address(&self.settings, request.peer).is_ok()
             && auth::check_sender(&self.settings, request).is_ok()
-            && auth::check_key(&self.settings, request, &args::Args::parse(&request.query)).is_ok();
+            && auth::check_key(&self.settings, request, &Args::parse(&request.query)).is_ok();
         if admitted { limit.max(CONFIG_BYTES_MAX) } else { limit }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Control;
 use crate::AdminResponse;
-use crate::respond::Answer;
+use crate::http::respond::Answer;
 use model::Kind;
 use model::schema::validator;
 use plugin::Registry;

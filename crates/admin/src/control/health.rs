@@ -2,7 +2,7 @@
 
 use super::{Control, dump};
 use crate::AdminResponse;
-use crate::respond::Answer;
+use crate::http::respond::Answer;
 use model::Kind;
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -15,7 +15,7 @@ pub use health::{Health, NoHealth, NodeHealth};
 pub use server::server;
 
 use crate::AdminResponse;
-use crate::respond::Answer;
+use crate::http::respond::Answer;
 use discovery::Discovery;
 use model::Kind;
 use plugin::{ControlAnswer, ControlBody, Registry};

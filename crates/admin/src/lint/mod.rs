@@ -12,7 +12,7 @@ mod shadowed;
 mod unused;
 mod weights;
 
-use crate::respond::Answer;
+use crate::http::respond::Answer;
 use crate::{Admin, AdminResponse, Resource};
 use plugin::Registry;
 use scene::Scene;

@@ -3,7 +3,7 @@
 
 use super::scene::{Item, Scene, each};
 use super::{Finding, Severity};
-use crate::identity::text_of;
+use crate::http::identity::text_of;
 use model::Kind;
 
 const RULE: (&str, Severity) = ("dangling-reference", Severity::Error);

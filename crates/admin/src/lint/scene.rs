@@ -2,7 +2,7 @@
 
 use super::{Finding, Severity};
 use crate::Resource;
-use crate::identity::text_of;
+use crate::http::identity::text_of;
 use model::Kind;
 use plugin::Registry;
 use serde_json::{Map, Value};

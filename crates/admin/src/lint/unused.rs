@@ -2,7 +2,7 @@
 
 use super::scene::{Scene, each};
 use super::{Finding, Severity};
-use crate::identity::text_of;
+use crate::http::identity::text_of;
 use model::Kind;
 use serde_json::Value;
 use std::collections::HashSet;

@@ -5,8 +5,9 @@
 
 mod document;
 
-use crate::respond::Answer;
-use crate::{Admin, AdminRequest, AdminResponse, batch};
+use crate::http::respond::Answer;
+use crate::validate::configs;
+use crate::{Admin, AdminRequest, AdminResponse};
 use document::{DIGEST, LAST_MODIFIED, advance, empty};
 use serde_json::{Map, Value};
 use std::fs::{self, File, OpenOptions};
@@ -53,13 +54,13 @@ impl Standalone {
     async fn put(&self, admin: &Admin, request: &AdminRequest) -> Answer {
         let refuse = |message: String| AdminResponse::error(400, message);
         let digest = request.header(DIGEST).ok_or_else(|| refuse("missing digest header".to_owned()))?;
-        let asked = batch::read(admin, request)?;
+        let asked = configs::read(admin, request)?;
         let mut held = self.document.lock().await;
         if held.as_ref().is_some_and(|held| held.get(DIGEST).and_then(Value::as_str) == Some(digest)) {
             return Ok(AdminResponse::empty(204));
         }
         document::check_versions(&asked).map_err(refuse)?;
-        if let Some(first) = batch::errors(admin, &asked).await?.first() {
+        if let Some(first) = configs::errors(admin, &asked).await?.first() {
             let message = first.get("error").and_then(Value::as_str).unwrap_or("invalid configuration");
             return Err(refuse(message.to_owned()));
         }

@@ -8,7 +8,7 @@ mod upstream;
 
 use super::Control;
 use crate::AdminResponse;
-use crate::respond::Answer;
+use crate::http::respond::Answer;
 use plugin::{BodyLimits, Exchange, PathRules};
 use probe::{Probe, Question};
 use router::{Condition, Considered, Explanation, Outcome};
