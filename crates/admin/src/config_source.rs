@@ -1,7 +1,6 @@
 //! `GET /config_source` and `POST /config_source/accept`: what the store that the configuration comes from is judged to
 //! be, and an operator's decision to follow it although it was emptied, restored or replaced.
 
-use crate::dispatch::not_offered;
 use crate::http::args::Args;
 use crate::http::respond::Answer;
 use crate::{Admin, AdminRequest, AdminResponse};
@@ -26,7 +25,7 @@ pub(crate) async fn answer(
     match (request.method.as_str(), path) {
         ("GET", []) => state(admin),
         ("POST", ["accept"]) => accept(admin, args, actor).await,
-        (method, _) => Err(not_offered(method)),
+        (method, _) => Err(AdminResponse::not_offered(method)),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::http::args::Args;
 use crate::http::auth;
-use crate::http::json::parse;
+use crate::http::body::body;
+use crate::http::call::Call;
 use crate::http::manner::Manner;
 use crate::http::respond::Answer;
 use crate::http::target::Target;
@@ -11,25 +12,6 @@ use crate::validate::configs;
 use crate::write::{delete, patch, put, txn};
 use crate::{Admin, AdminRequest, AdminResponse, config_source, fleet, lint, standalone};
 use model::Kind;
-use serde_json::{Value, json};
-use std::time::Duration;
-
-/// One request for a resource, taken apart.
-#[derive(Debug)]
-pub(crate) struct Call<'a> {
-    /// What the path names.
-    pub target: Target<'a>,
-    /// The body; `None` where there is none.
-    pub body: Option<Value>,
-    /// The query's arguments.
-    pub args: &'a Args,
-    /// `ttl` of the query.
-    pub ttl: Option<Duration>,
-    /// How the client wants to be answered.
-    pub manner: Manner,
-    /// Who asks, for the history.
-    pub actor: Option<String>,
-}
 
 /// Answers a request.
 pub(crate) async fn answer(admin: &Admin, request: &AdminRequest) -> AdminResponse {
@@ -99,7 +81,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         ("POST", ["history", revision, "rollback"]) => {
             history::rollback(admin, request, &args, revision, actor).await
         }
-        (method, ["txn" | "lint" | "history", ..]) => Err(not_offered(method)),
+        (method, ["txn" | "lint" | "history", ..]) => Err(AdminResponse::not_offered(method)),
         ("GET", ["plugins", "list"]) => schemas::plugin_names(admin, &args),
         ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
@@ -135,10 +117,6 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
     }
 }
 
-pub(crate) fn not_offered(method: &str) -> AdminResponse {
-    AdminResponse::error(405, format!("not supported `{method}` method for this path"))
-}
-
 async fn resource(admin: &Admin, method: &str, call: Call<'_>) -> Answer {
     if !call.target.offers(method) {
         let message = format!("not supported `{method}` method for {}", call.target.kind.noun());
@@ -168,29 +146,4 @@ fn versioned(admin: &Admin, answer: Answer) -> Answer {
         Ok(answer) => Ok(answer.with("X-API-VERSION", name)),
         Err(refusal) => Err(refusal.with("X-API-VERSION", name)),
     }
-}
-
-/// The body as bytes; `None` where there is none.
-pub(crate) fn raw_body<'a>(
-    admin: &Admin,
-    request: &'a AdminRequest,
-) -> Result<Option<&'a [u8]>, AdminResponse> {
-    let limit = admin.body_limit(request);
-    let size = request.body_size.max(u64::try_from(request.body.len()).unwrap_or(u64::MAX));
-    if size > u64::try_from(limit).unwrap_or(u64::MAX) {
-        let message = format!(
-            "invalid request body: request size {size} is greater than the maximum size {limit} allowed"
-        );
-        return Err(AdminResponse::error(400, message));
-    }
-    Ok((!request.body.is_empty()).then_some(&request.body))
-}
-
-/// The body as JSON; `None` where there is none.
-pub(crate) fn body(admin: &Admin, request: &AdminRequest) -> Result<Option<Value>, AdminResponse> {
-    let Some(body) = raw_body(admin, request)? else { return Ok(None) };
-    parse(body).map(Some).map_err(|error| {
-        let message = format!("invalid request body: {error}");
-        AdminResponse::json(400, &json!({ "error_msg": message, "req_body": String::from_utf8_lossy(body) }))
-    })
 }

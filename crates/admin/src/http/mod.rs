@@ -2,6 +2,8 @@
 
 pub(crate) mod args;
 pub(crate) mod auth;
+pub(crate) mod body;
+pub(crate) mod call;
 pub(crate) mod identity;
 pub(crate) mod json;
 pub(crate) mod manner;

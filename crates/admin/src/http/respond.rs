@@ -43,10 +43,31 @@ impl AdminResponse {
         Self::json(404, &json!({ "message": "Key not found" }))
     }
 
+    /// The answer for a method that the path doesn't have.
+    pub(crate) fn not_offered(method: &str) -> Self {
+        Self::error(405, format!("not supported `{method}` method for this path"))
+    }
+
     /// The same with one more header field.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
+    }
+
+    /// Names the fields that were accepted although nobody knows them, in a `Warning` header and in the log.
+    pub(crate) fn warned(self, unknown: &[String]) -> Self {
+        /// Bytes of names shown; proxies limit header lines to 8 KiB, and who has more such fields reads the log.
+        const NAMES_BYTES_MAX: usize = 1024;
+        if unknown.is_empty() {
+            return self;
+        }
+        let names = unknown.join(", ");
+        tracing::warn!(fields = %names, "accepted fields that nobody knows");
+        // A quoted string of a header is printable ASCII.
+        let names: String = names.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect();
+        let names = names.replace('\\', "\\\\").replace('"', "\\\"");
+        let shown = names.get(..NAMES_BYTES_MAX).unwrap_or(&names).trim_end_matches('\\');
+        self.with("Warning", format!("299 tidegate \"unknown fields: {shown}\""))
     }
 }
 

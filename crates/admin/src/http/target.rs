@@ -40,6 +40,16 @@ impl<'a> Target<'a> {
         Ok(Self { kind, parent, id, sub_path })
     }
 
+    /// What a store key names.
+    pub(crate) fn of_key(key: &'a str) -> Option<Self> {
+        let (kind, id) = Kind::parse_key(key)?;
+        let (parent, own) = match kind {
+            Kind::Secret => id.split_once('/').map(|(manager, own)| (Some(manager), own))?,
+            _ => kind.split_id(id).map_or((None, id), |(parent, own)| (Some(parent), own)),
+        };
+        Some(Self { kind, parent, id: Some(own), sub_path: &[] })
+    }
+
     /// The id that keys have, of the resource whose own id is `own`.
     pub(crate) fn whole_id(&self, own: &str) -> String {
         match self.parent {
@@ -128,5 +138,13 @@ mod tests {
         {
             assert_eq!(Target::parse(collection, &["1"]).unwrap_err().status, status, "{collection}");
         }
+    }
+
+    #[test]
+    fn keys_name_targets_and_back() {
+        for key in ["/routes/1", "/consumers/a/credentials/b", "/secrets/vault/1", "/plugin_metadata/x"] {
+            assert_eq!(Target::of_key(key).unwrap().key().unwrap(), key);
+        }
+        assert!(Target::of_key("/routes").is_none());
     }
 }

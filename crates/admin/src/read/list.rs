@@ -1,13 +1,14 @@
 //! `GET`: one resource, or a collection.
 
-use crate::dispatch::Call;
+use crate::http::call::Call;
 use crate::http::respond::Answer;
 use crate::http::target::Target;
 use crate::read::paging;
 use crate::read::shape::{self, Item};
+use crate::read::stored::{entries, entry};
 use crate::{Admin, AdminResponse, ApiVersion};
 use model::Kind;
-use store::{Entry, StoreError};
+use store::Entry;
 
 pub(crate) async fn get(admin: &Admin, call: &Call<'_>) -> Answer {
     let target = call.target;
@@ -29,30 +30,6 @@ fn shown(admin: &Admin, kind: Kind, entry: Entry) -> Item {
         }
     }
     item
-}
-
-/// One entry. What can be no key is no entry either, rather than a mistake.
-pub(crate) async fn entry(admin: &Admin, key: &str) -> Result<Option<Entry>, StoreError> {
-    match admin.store.get(key).await {
-        Err(StoreError::Invalid(_)) => Ok(None),
-        found => found,
-    }
-}
-
-/// The entries of one kind, all of them or those below `parent`; without those below them.
-pub(crate) async fn entries(
-    admin: &Admin,
-    kind: Kind,
-    parent: Option<&str>,
-) -> Result<Vec<Entry>, StoreError> {
-    let prefix = match parent {
-        Some(manager) if kind == Kind::Secret => kind.key(&format!("{manager}/")),
-        Some(parent) => kind.key(&kind.id_below(parent, "")),
-        None => kind.key(""),
-    };
-    let mut entries = admin.store.list(&prefix).await?.entries;
-    entries.retain(|entry| Kind::parse_key(&entry.key).is_some_and(|(found, _)| found == kind));
-    Ok(entries)
 }
 
 async fn collection(admin: &Admin, call: &Call<'_>) -> Answer {

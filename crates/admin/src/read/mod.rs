@@ -6,3 +6,4 @@ pub(crate) mod list;
 pub(crate) mod paging;
 pub(crate) mod schemas;
 pub(crate) mod shape;
+pub(crate) mod stored;

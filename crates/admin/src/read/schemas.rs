@@ -1,12 +1,11 @@
 //! What may be configured: the schemas of resources and plugins, the plugins there are, and a check without a write.
 
-use crate::dispatch::body;
 use crate::http::args::Args;
+use crate::http::body::body;
 use crate::http::manner::Manner;
 use crate::http::respond::Answer;
 use crate::http::target::unsupported;
 use crate::validate::mistakes::Mistakes;
-use crate::write::put::warned;
 use crate::{Admin, AdminRequest, AdminResponse};
 use model::Kind;
 use model::schema::{parts, schema, secret_of, unknown_fields, validator};
@@ -72,7 +71,7 @@ pub(crate) fn validate(admin: &Admin, request: &AdminRequest, args: &Args, colle
     if Manner::of(request, args).strict {
         found.unknown(&unknown);
     }
-    if found.any() { Err(found.refusal(true)) } else { Ok(warned(AdminResponse::empty(200), &unknown)) }
+    if found.any() { Err(found.refusal(true)) } else { Ok(AdminResponse::empty(200).warned(&unknown)) }
 }
 
 fn plugin_schema(admin: &Admin, name: &str, args: &Args) -> Answer {

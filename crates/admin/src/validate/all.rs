@@ -1,9 +1,9 @@
 //! A whole configuration that no store has: whether it could be written into an empty one.
 
+use crate::http::target::Target;
 use crate::validate::resource::{Candidate, mistakes};
 use crate::write::overlay::Overlay;
 use crate::write::subresources;
-use crate::write::txn::operation::target;
 use crate::{Admin, AdminSettings};
 use plugin::Registry;
 use serde_json::{Map, Value};
@@ -47,7 +47,7 @@ pub async fn check_whole(registry: Arc<Registry>, resources: &[Resource]) -> Vec
     let mut faults = Vec::new();
     for (index, Resource { key, fields }) in resources.iter().enumerate() {
         let fault = |path: String, message: String, refused| Fault { index, path, message, refused };
-        let Some(target) = target(key) else {
+        let Some(target) = Target::of_key(key) else {
             faults.push(fault(String::new(), format!("{key} is no resource's key"), true));
             continue;
         };

@@ -6,15 +6,14 @@
 //! with all of them, each with its place in the whole document. Collections that nobody knows, which APISIX passes
 //! over, are named in the `Warning` header.
 
-use crate::dispatch::raw_body;
 use crate::http::args::Args;
+use crate::http::body::raw_body;
 use crate::http::identity::text_of;
 use crate::http::json::parse;
 use crate::http::manner::Manner;
 use crate::http::respond::Answer;
 use crate::http::target::Target;
 use crate::validate::resource::{Candidate, mistakes};
-use crate::write::put::warned;
 use crate::{Admin, AdminRequest, AdminResponse};
 use model::Kind;
 use serde_json::{Map, Value, json};
@@ -180,7 +179,7 @@ impl Findings {
             self.errors.extend(errors);
         }
         if self.errors.is_empty() {
-            return Ok(warned(AdminResponse::json(200, &json!({})), &self.unknown));
+            return Ok(AdminResponse::json(200, &json!({})).warned(&self.unknown));
         }
         let body = json!({ "error_msg": "Configuration validation failed", "errors": self.errors });
         Err(AdminResponse::json(400, &body))

@@ -4,7 +4,7 @@
 //! These checks read the store itself, under `Admin::references`, where APISIX reads a copy that may be late.
 
 use crate::http::identity::text_of;
-use crate::read::list;
+use crate::read::stored;
 use crate::validate::mistakes::Mistakes;
 use crate::{Admin, AdminResponse};
 use model::{Kind, PluginMap};
@@ -45,7 +45,7 @@ pub(crate) async fn check_existence(
     for (field, target, words) in known {
         // Of another type the schema has said enough.
         let Some(id) = fields.get(*field).filter(|id| id.is_string() || id.is_number()) else { continue };
-        if list::entry(admin, &target.key(&text_of(id))).await?.is_none() {
+        if stored::entry(admin, &target.key(&text_of(id))).await?.is_none() {
             found.push(format!("/{field}"), missing(words, id));
         }
     }
@@ -64,7 +64,7 @@ async fn check_client_certificate(
         r#type: Option<String>,
     }
     let words = "ssl info by ssl id";
-    match list::entry(admin, &Kind::Ssl.key(&text_of(id))).await? {
+    match stored::entry(admin, &Kind::Ssl.key(&text_of(id))).await? {
         None => found.push(path, missing(words, id)),
         Some(entry) => {
             let side = serde_json::from_slice::<Side>(&entry.value).ok().and_then(|ssl| ssl.r#type);
@@ -91,7 +91,7 @@ pub(crate) async fn check_conflicts(
     plugins: &PluginMap,
     found: &mut Mistakes,
 ) -> Result<(), StoreError> {
-    for entry in list::entries(admin, Kind::GlobalRule, None).await? {
+    for entry in stored::entries(admin, Kind::GlobalRule, None).await? {
         let Some(other) = Referrer::read(&entry) else { continue };
         let other_id = other.name(&entry);
         if Some(other_id.as_str()) == id {
@@ -131,7 +131,7 @@ pub(crate) async fn check_unused(admin: &Admin, kind: Kind, id: &str) -> Result<
     };
     let how = if kind == Kind::StreamRoute { "as superior_id" } else { "now" };
     for (referring, words) in referring {
-        for entry in list::entries(admin, *referring, None).await? {
+        for entry in stored::entries(admin, *referring, None).await? {
             let Some(referrer) = Referrer::read(&entry) else { continue };
             let Some(whose) = referrer.use_of(kind, id) else { continue };
             let user = referrer.name(&entry);

@@ -2,7 +2,7 @@
 
 use crate::Admin;
 use crate::http::identity::text_of;
-use crate::read::list;
+use crate::read::stored;
 use crate::validate::mistakes::Mistakes;
 use crate::validate::plugins::{self, Side};
 use ipnet::IpNet;
@@ -49,7 +49,7 @@ pub(crate) async fn check_superior(
         wrong("stream route can not set itself as superior_id".to_owned());
         return Ok(());
     }
-    let Some(entry) = list::entry(admin, &Kind::StreamRoute.key(&superior)).await? else {
+    let Some(entry) = stored::entry(admin, &Kind::StreamRoute.key(&superior)).await? else {
         wrong(format!("failed to fetch stream routes[{superior}], response code: 404"));
         return Ok(());
     };

@@ -1,10 +1,10 @@
 //! `DELETE`: one resource and what stands below it, unless another one still refers to it; with `force=true` even then.
 
-use crate::dispatch::Call;
+use crate::http::call::Call;
 use crate::http::respond::Answer;
 use crate::read::shape;
 use crate::validate::references;
-use crate::write::put::{Held, store};
+use crate::write::commit::{Held, store};
 use crate::write::subresources;
 use crate::{Admin, AdminResponse};
 use store::{Op, StoreError, Txn};

@@ -1,5 +1,6 @@
 //! Changes of the store: `PUT`, `POST`, `PATCH`, `DELETE`, and several of them in one transaction.
 
+pub(crate) mod commit;
 pub(crate) mod delete;
 pub(crate) mod merge;
 pub(crate) mod overlay;

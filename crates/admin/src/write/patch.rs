@@ -4,12 +4,12 @@
 //! result, now with no other write of this process beside it. 503 is left for a resource that others of a shared store
 //! change faster than that.
 
-use crate::dispatch::Call;
+use crate::http::call::Call;
 use crate::http::identity;
 use crate::http::respond::Answer;
-use crate::read::{list, shape};
+use crate::read::{shape, stored};
 use crate::validate::resource::{Candidate, check};
-use crate::write::put::{Held, set_times, warned, writing};
+use crate::write::commit::{Held, set_times, writing};
 use crate::write::{merge, subresources};
 use crate::{Admin, AdminResponse};
 use model::Kind;
@@ -47,7 +47,9 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
             }
             subresources::check_position(admin, &target, body.as_object().unwrap_or(&Map::new())).await?;
         }
-        let Some(entry) = list::entry(admin, &key).await? else { return Err(AdminResponse::key_not_found()) };
+        let Some(entry) = stored::entry(admin, &key).await? else {
+            return Err(AdminResponse::key_not_found());
+        };
         let mut fields = patched(admin, &entry, sub_path, body)?;
         identity::needed(&target, &mut fields)?;
         admin.accept(&key, &mut fields);
@@ -64,7 +66,7 @@ pub(crate) async fn patch(admin: &Admin, call: Call<'_>) -> Answer {
             admin.wait_applied(committed.revision).await;
             admin.show_written(&key, &mut fields);
             let body = shape::written(admin, "compareAndSwap", &key, fields);
-            return Ok(warned(AdminResponse::json(200, &body), &unknown));
+            return Ok(AdminResponse::json(200, &body).warned(&unknown));
         }
     }
     Err(AdminResponse::error(503, "value changed before overwritten"))

@@ -1,19 +1,17 @@
 //! `PUT` and `POST`: whole resources.
 
-use crate::dispatch::Call;
+use crate::http::call::Call;
 use crate::http::identity;
 use crate::http::respond::Answer;
 use crate::http::target::Target;
-use crate::read::{list, shape};
+use crate::read::{shape, stored};
 use crate::validate::resource::{Candidate, check};
+use crate::write::commit::{Held, set_times, store, writing};
 use crate::write::subresources;
 use crate::{Admin, AdminResponse};
 use model::Kind;
 use serde_json::{Map, Value};
-use std::time::Duration;
-use store::limits::TXN_OPS_MAX;
-use store::{Clock, Committed, Op, StoreError, SystemClock, Txn, TxnOutcome};
-use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
+use store::Txn;
 
 /// Creates or replaces the resource at the id: 201 or 200.
 pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
@@ -34,7 +32,7 @@ pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
     if kind == Kind::PluginMetadata {
         fields.insert("id".to_owned(), Value::from(id));
     } else {
-        let previous = list::entry(admin, &key).await?;
+        let previous = stored::entry(admin, &key).await?;
         if previous.is_none() {
             // What an earlier resource of that id left below it is not the new one's.
             txn.then = subresources::deletions(admin, kind, &id).await?;
@@ -51,7 +49,7 @@ pub(crate) async fn put(admin: &Admin, call: Call<'_>) -> Answer {
     admin.wait_applied(committed.revision).await;
     admin.show_written(&key, &mut fields);
     let body = shape::written(admin, "set", &key, fields);
-    Ok(warned(AdminResponse::json(if existed { 200 } else { 201 }, &body), &unknown))
+    Ok(AdminResponse::json(if existed { 200 } else { 201 }, &body).warned(&unknown))
 }
 
 /// Creates a resource under a generated id.
@@ -84,33 +82,7 @@ pub(crate) async fn post(admin: &Admin, call: Call<'_>) -> Answer {
     drop(held);
     admin.wait_applied(committed.revision).await;
     let body = shape::written(admin, "create", &key, fields);
-    Ok(warned(AdminResponse::json(201, &body), &unknown))
-}
-
-/// A share in `Admin::references`, or all of it.
-pub(crate) enum Held<'a> {
-    /// What it writes may refer to others.
-    Shared { _guard: RwLockReadGuard<'a, ()> },
-    /// What it writes or deletes concerns others.
-    Alone { _guard: RwLockWriteGuard<'a, ()> },
-}
-
-impl<'a> Held<'a> {
-    /// For creating or changing a resource.
-    pub(crate) async fn for_write(admin: &'a Admin, kind: Kind) -> Self {
-        match kind {
-            // What they have in common with no other of their kind is looked for before they are written.
-            Kind::GlobalRule | Kind::Consumer | Kind::Credential | Kind::GraphqlCost => {
-                Self::Alone { _guard: admin.references.write().await }
-            }
-            _ => Self::Shared { _guard: admin.references.read().await },
-        }
-    }
-
-    /// For what looks at references among all the resources, as deleting does.
-    pub(crate) async fn alone(admin: &'a Admin) -> Self {
-        Self::Alone { _guard: admin.references.write().await }
-    }
+    Ok(AdminResponse::json(201, &body).warned(&unknown))
 }
 
 #[derive(serde::Deserialize)]
@@ -118,58 +90,7 @@ struct Times {
     create_time: Option<Value>,
 }
 
-/// Sets `create_time` where there is none, and `update_time` where there is none or where `changed` asks for it; in
-/// seconds since 1970.
-pub(crate) fn set_times(fields: &mut Map<String, Value>, created: Option<Value>, changed: bool) {
-    let now = Value::from(SystemClock.unix_ms() / 1000);
-    fields.entry("create_time").or_insert_with(|| created.unwrap_or_else(|| now.clone()));
-    if changed || !fields.contains_key("update_time") {
-        fields.insert("update_time".to_owned(), now);
-    }
-}
-
-/// Runs a transaction without preconditions. More deletions than a transaction holds go in others before it.
-pub(crate) async fn store(admin: &Admin, mut txn: Txn) -> Result<Committed, StoreError> {
-    while txn.then.len() > TXN_OPS_MAX {
-        let then = txn.then.split_off(txn.then.len().saturating_sub(TXN_OPS_MAX).max(1));
-        commit(admin, Txn { then, when: Vec::new(), actor: txn.actor.clone() }).await?;
-    }
-    commit(admin, txn).await
-}
-
-async fn commit(admin: &Admin, txn: Txn) -> Result<Committed, StoreError> {
-    match admin.store.txn(txn).await? {
-        TxnOutcome::Committed(committed) => Ok(committed),
-        TxnOutcome::Refused { .. } => {
-            Err(StoreError::Unavailable("it refused a transaction without preconditions".to_owned()))
-        }
-    }
-}
-
-/// The operation that writes a resource.
-pub(crate) fn writing(key: &str, fields: &Map<String, Value>, ttl: Option<Duration>) -> Op {
-    // A map of text keys and JSON values can't fail to be written.
-    let value = serde_json::to_vec(fields).unwrap_or_default();
-    Op::Put { key: key.to_owned(), value: value.into(), ttl }
-}
-
 /// An id as APISIX makes it: digits that sort as the revision does.
 fn generated(revision: u64) -> String {
     format!("{revision:020}")
-}
-
-/// Names the fields that were accepted although nobody knows them, in a `Warning` header and in the log.
-pub(crate) fn warned(response: AdminResponse, unknown: &[String]) -> AdminResponse {
-    /// Bytes of names shown; proxies limit header lines to 8 KiB, and who has more such fields reads the log.
-    const NAMES_BYTES_MAX: usize = 1024;
-    if unknown.is_empty() {
-        return response;
-    }
-    let names = unknown.join(", ");
-    tracing::warn!(fields = %names, "accepted fields that nobody knows");
-    // A quoted string of a header is printable ASCII.
-    let names: String = names.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect();
-    let names = names.replace('\\', "\\\\").replace('"', "\\\"");
-    let shown = names.get(..NAMES_BYTES_MAX).unwrap_or(&names).trim_end_matches('\\');
-    response.with("Warning", format!("299 tidegate \"unknown fields: {shown}\""))
 }

@@ -2,7 +2,7 @@
 
 use crate::http::identity::text_of;
 use crate::http::target::Target;
-use crate::read::list;
+use crate::read::stored;
 use crate::{Admin, AdminResponse};
 use model::Kind;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ pub(crate) async fn bind(
     if fields.get("service_id").is_some_and(|id| text_of(id) != service) {
         return Err(AdminResponse::error(400, "wrong service_id, it is taken from the path"));
     }
-    if list::entry(admin, &Kind::Service.key(service)).await?.is_none() {
+    if stored::entry(admin, &Kind::Service.key(service)).await?.is_none() {
         return Err(AdminResponse::error(404, "service not found"));
     }
     check_position(admin, target, fields).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn check_position(
 ) -> Result<(), AdminResponse> {
     let Some(position) = fields.get("field_path").and_then(Value::as_str) else { return Ok(()) };
     let own = target.id.map(str::to_owned).or_else(|| fields.get("id").map(text_of));
-    for entry in list::entries(admin, target.kind, target.parent).await? {
+    for entry in stored::entries(admin, target.kind, target.parent).await? {
         let id = own_id(&entry);
         let same = read(&entry).is_some_and(|other| other.get("field_path") == fields.get("field_path"));
         if same && Some(id) != own.as_deref() {
@@ -48,7 +48,7 @@ pub(crate) async fn check_position(
 /// Refuses a credential of nobody.
 pub(crate) async fn check_parent(admin: &Admin, target: &Target<'_>) -> Result<(), AdminResponse> {
     let (Kind::Credential, Some(consumer)) = (target.kind, target.parent) else { return Ok(()) };
-    match list::entry(admin, &Kind::Consumer.key(consumer)).await? {
+    match stored::entry(admin, &Kind::Consumer.key(consumer)).await? {
         Some(_) => Ok(()),
         None => Err(AdminResponse::error(404, "consumer not found")),
     }
@@ -58,7 +58,7 @@ pub(crate) async fn check_parent(admin: &Admin, target: &Target<'_>) -> Result<(
 pub(crate) async fn deletions(admin: &Admin, kind: Kind, id: &str) -> Result<Vec<Op>, StoreError> {
     let mut deletions = Vec::new();
     for child in Kind::ALL.into_iter().filter(|child| child.parent() == Some(kind)) {
-        let entries = list::entries(admin, child, Some(id)).await?;
+        let entries = stored::entries(admin, child, Some(id)).await?;
         deletions.extend(entries.into_iter().map(|entry| Op::Delete { key: entry.key.to_string() }));
     }
     Ok(deletions)

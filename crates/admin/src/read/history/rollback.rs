@@ -8,7 +8,7 @@ use super::{number, value_at};
 use crate::http::args::Args;
 use crate::http::manner::Manner;
 use crate::http::respond::Answer;
-use crate::write::put::Held;
+use crate::write::commit::Held;
 use crate::write::txn::operation::key_of;
 use crate::write::txn::stage::Stage;
 use crate::write::txn::{Faults, commit};

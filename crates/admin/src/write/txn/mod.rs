@@ -18,7 +18,7 @@ pub(crate) mod stage;
 use crate::http::args::Args;
 use crate::http::manner::Manner;
 use crate::http::respond::Answer;
-use crate::write::put::{Held, warned};
+use crate::write::commit::Held;
 use crate::{Admin, AdminRequest, AdminResponse};
 use serde_json::{Value, json};
 use stage::{Outcome, Stage, Staged};
@@ -90,7 +90,7 @@ pub(crate) async fn run(admin: &Admin, request: &AdminRequest, args: &Args, acto
         let limits = if flag("any_size") { ANY_SIZE } else { admin.store.txn_limits() };
         staged.txn(actor).check_within(limits)?;
         let answer = AdminResponse::json(200, &report(admin, &staged, None));
-        return Ok(warned(answer, &staged.unknown));
+        return Ok(answer.warned(&staged.unknown));
     }
     let committed = commit(admin, &staged, actor).await?;
     drop(held);
@@ -98,7 +98,7 @@ pub(crate) async fn run(admin: &Admin, request: &AdminRequest, args: &Args, acto
         admin.wait_applied(committed.revision).await;
     }
     let body = report(admin, &staged, Some(committed.map_or(0, |committed| committed.revision)));
-    Ok(warned(AdminResponse::json(200, &body), &staged.unknown))
+    Ok(AdminResponse::json(200, &body).warned(&staged.unknown))
 }
 
 /// Commits what was staged; `None` where that is nothing.

@@ -1,6 +1,7 @@
 //! The body of a transaction, taken apart.
 
 use super::Faults;
+use crate::http::body::raw_body;
 use crate::http::identity::text_of;
 use crate::http::json::parse;
 use crate::http::target::Target;
@@ -62,7 +63,7 @@ pub(crate) fn read(
     faults: &mut Faults,
 ) -> Result<Asked, AdminResponse> {
     let refuse = |message: String| AdminResponse::error(400, message);
-    let body = crate::dispatch::raw_body(admin, request)?.unwrap_or_default();
+    let body = raw_body(admin, request)?.unwrap_or_default();
     let body = parse(body).map_err(|error| refuse(format!("invalid request body: {error}")))?;
     let Value::Object(mut body) = body else {
         return Err(refuse("invalid request body: an object is expected".to_owned()));
@@ -127,7 +128,7 @@ fn operation(admin: &Admin, item: Value, place: &str, faults: &mut Faults) -> Op
         faults.push(format!("{place}/{name}"), "unknown field");
     }
     let (key, action) = (key?, action?);
-    if let Some(target) = target(&key) {
+    if let Some(target) = Target::of_key(&key) {
         let method = match action {
             Action::Patch(_) => "PATCH",
             _ => "PUT",
@@ -185,27 +186,4 @@ pub(crate) fn key_of(admin: &Admin, key: &str) -> Option<String> {
     let key =
         key.strip_prefix(admin.settings.prefix.as_str()).filter(|key| key.starts_with('/')).unwrap_or(key);
     Kind::parse_key(key).map(|_| key.to_owned())
-}
-
-/// What a store key names.
-pub(crate) fn target(key: &str) -> Option<Target<'_>> {
-    let (kind, id) = Kind::parse_key(key)?;
-    let (parent, own) = match kind {
-        Kind::Secret => id.split_once('/').map(|(manager, own)| (Some(manager), own))?,
-        _ => kind.split_id(id).map_or((None, id), |(parent, own)| (Some(parent), own)),
-    };
-    Some(Target { kind, parent, id: Some(own), sub_path: &[] })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_name_targets_and_back() {
-        for key in ["/routes/1", "/consumers/a/credentials/b", "/secrets/vault/1", "/plugin_metadata/x"] {
-            assert_eq!(target(key).unwrap().key().unwrap(), key);
-        }
-        assert!(target("/routes").is_none());
-    }
 }

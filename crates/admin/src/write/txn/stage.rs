@@ -1,16 +1,16 @@
 //! Operations laid over the store one after the other, then checked together.
 
-use super::operation::{Action, Operation, target};
+use super::operation::{Action, Operation};
 use super::{Faults, conflict};
 use crate::http::identity::{self, text_of};
 use crate::http::manner::Manner;
 use crate::http::target::Target;
 use crate::read::diff::{Sides, changes};
-use crate::read::list;
+use crate::read::stored;
 use crate::validate::references;
 use crate::validate::resource::{Candidate, mistakes};
+use crate::write::commit::{set_times, writing};
 use crate::write::overlay::Overlay;
-use crate::write::put::{set_times, writing};
 use crate::write::{merge, subresources};
 use crate::{Admin, AdminResponse};
 use model::Kind;
@@ -115,7 +115,7 @@ impl<'a> Stage<'a> {
     /// Refuses unless each key was last written by that revision.
     pub(crate) async fn require(&mut self, preconditions: &[(String, u64)]) -> Result<(), AdminResponse> {
         for (at, (key, equals)) in preconditions.iter().enumerate() {
-            let current = list::entry(self.admin, key).await?;
+            let current = stored::entry(self.admin, key).await?;
             self.expect(format!("/preconditions/{at}"), key, *equals, current.as_ref())?;
         }
         Ok(())
@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
         faults: &mut Faults,
     ) -> Result<(), AdminResponse> {
         let place = format!("/operations/{at}");
-        let current = list::entry(self.admin, &operation.key).await?;
+        let current = stored::entry(self.admin, &operation.key).await?;
         // What a patch was made from must be what it changes, whoever else writes.
         let implied = matches!(operation.action, Action::Patch(_)).then_some(current.as_ref());
         let expected = operation.expected.or(implied.flatten().map(|entry| entry.mod_revision));
@@ -153,7 +153,7 @@ impl<'a> Stage<'a> {
         }
         let verb = operation.verb();
         let Operation { key, action, ttl, .. } = operation;
-        let Some(target) = target(&key) else { return Ok(()) };
+        let Some(target) = Target::of_key(&key) else { return Ok(()) };
         let previous = current.as_ref().map_or(0, |entry| entry.mod_revision);
         let before = current.as_ref().map(|entry| Arc::clone(&entry.value));
         let mut write = Write {
@@ -346,7 +346,7 @@ impl<'a> Stage<'a> {
         let mut referred: Option<HashSet<String>> = None;
         for at in 0..self.staged.writes.len() {
             let write = &self.staged.writes[at];
-            let Some(target) = target(&write.key) else { continue };
+            let Some(target) = Target::of_key(&write.key) else { continue };
             let id = target.id.unwrap_or_default();
             match (&write.fields, write.outcome) {
                 (_, Outcome::Unchanged) => {}
@@ -397,7 +397,7 @@ impl<'a> Stage<'a> {
             Err(refusal) => Err(refusal),
             Ok(()) if target.kind == Kind::GraphqlCost => {
                 let service = Kind::Service.key(target.parent.unwrap_or_default());
-                match list::entry(&self.ahead, &service).await? {
+                match stored::entry(&self.ahead, &service).await? {
                     None => Err(AdminResponse::error(404, "service not found")),
                     Some(_) => subresources::check_position(&self.ahead, &target, fields).await,
                 }
