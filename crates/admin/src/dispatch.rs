@@ -13,8 +13,15 @@ use crate::write::{delete, patch, put, txn};
 use crate::{Admin, AdminRequest, AdminResponse, config_source, fleet, lint, standalone};
 use model::Kind;
 
+impl Admin {
+    /// Answers one request. Runs on a tokio runtime with time; never panics, whatever the request.
+    pub async fn handle(&self, request: AdminRequest) -> AdminResponse {
+        Box::pin(answer(self, &request)).await
+    }
+}
+
 /// Answers a request.
-pub(crate) async fn answer(admin: &Admin, request: &AdminRequest) -> AdminResponse {
+async fn answer(admin: &Admin, request: &AdminRequest) -> AdminResponse {
     if let Err(refusal) = auth::check_address(&admin.settings, request.peer) {
         return refusal.with("Content-Type", "application/json");
     }

@@ -24,9 +24,23 @@ tokio::task_local! {
 }
 
 /// The request at hand has written this revision.
-pub(crate) fn written(revision: u64) {
+fn written(revision: u64) {
     // A write outside of a request is nobody's to wait for.
     let _ = WRITTEN.try_with(|written| written.set(revision));
+}
+
+impl Admin {
+    /// Waits until the workers have `revision`, for a bounded time.
+    pub(crate) async fn wait_applied(&self, revision: u64) {
+        written(revision);
+        let mut applied = self.applied.clone();
+        let reached =
+            tokio::time::timeout(self.settings.apply_wait, applied.wait_for(|applied| *applied >= revision))
+                .await;
+        if !matches!(reached, Ok(Ok(_))) {
+            tracing::warn!(revision, "answered a write that the workers have not taken yet");
+        }
+    }
 }
 
 /// Answers with `answer`, and waits before that for the fleet where the request asks for it.

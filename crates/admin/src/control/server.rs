@@ -2,7 +2,8 @@
 
 use super::{Control, ControlRequest};
 use crate::AdminResponse;
-use crate::http::server::{BODY_TIMEOUT, to_http};
+use crate::http::server::BODY_TIMEOUT;
+use crate::http::wire::to_http;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};

@@ -13,3 +13,4 @@ pub(crate) mod respond;
 pub(crate) mod server;
 pub(crate) mod serving;
 pub(crate) mod target;
+pub(crate) mod wire;

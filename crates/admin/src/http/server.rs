@@ -1,12 +1,13 @@
 //! The Admin API on a listener of its own.
 
 use crate::http::serving::Server;
+use crate::http::wire::to_http;
 use crate::{AdminRequest, AdminResponse, CurrentAdmin};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt;
 use std::net::SocketAddr;
@@ -91,19 +92,4 @@ async fn read(head: &Parts, body: Body, limit: usize) -> Result<(Vec<u8>, u64), 
         }
     }
     Ok((kept, size.max(announced)))
-}
-
-/// The answer on the wire; `server` is what its `Server` header says.
-pub(crate) fn to_http(response: AdminResponse, server: &'static str) -> Response {
-    let mut built = Response::builder().status(response.status);
-    built = built.header(header::SERVER, server);
-    for (name, value) in response.headers {
-        built = built.header(name, value);
-    }
-    built.body(Body::from(response.body)).unwrap_or_else(|error| {
-        tracing::error!(%error, "an Admin response that is no HTTP");
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        response
-    })
 }

@@ -4,53 +4,20 @@
 //! put in force as a whole.
 
 mod document;
+mod file;
+
+pub use file::Standalone;
 
 use crate::http::respond::Answer;
 use crate::validate::configs;
 use crate::{Admin, AdminRequest, AdminResponse};
 use document::{DIGEST, LAST_MODIFIED, advance, empty};
+use file::keep;
 use serde_json::{Map, Value};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use store::file::Document;
-use store::{Clock, Embedded, StoreError, SystemClock};
-use tokio::sync::Mutex;
-
-/// Owner only: values hold keys, passwords and certificates.
-const FILE_MODE: u32 = 0o600;
-
-/// The document in force, its file, and the store in memory that snapshots follow.
-#[derive(Debug)]
-pub struct Standalone {
-    memory: Arc<Embedded>,
-    path: PathBuf,
-    /// `None` before the first document.
-    document: Mutex<Option<Map<String, Value>>>,
-}
+use store::{Clock, SystemClock};
 
 impl Standalone {
-    /// Reads the document of an earlier run at `path`, if there is one, into `memory`.
-    ///
-    /// # Errors
-    /// A file that can't be read, or holds no document.
-    pub async fn open(memory: Arc<Embedded>, path: PathBuf) -> Result<Self, StoreError> {
-        let document = match stdx::file::read(&path, ::document::limits::BYTES_MAX) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(StoreError::Io { path, detail: error.to_string() }),
-            Ok(text) => match serde_json::from_slice(&text) {
-                Ok(Value::Object(document)) => Some(document),
-                _ => return Err(StoreError::Damaged { path, detail: "it is no JSON document".to_owned() }),
-            },
-        };
-        if let Some(document) = &document {
-            memory.replace(Document::of_value(document.clone()).entries, None).await?;
-        }
-        Ok(Self { memory, path, document: Mutex::new(document) })
-    }
-
     async fn put(&self, admin: &Admin, request: &AdminRequest) -> Answer {
         let refuse = |message: String| AdminResponse::error(400, message);
         let digest = request.header(DIGEST).ok_or_else(|| refuse("missing digest header".to_owned()))?;
@@ -127,15 +94,4 @@ fn marked(mut answer: AdminResponse, document: Option<&Map<String, Value>>) -> A
         };
     }
     answer
-}
-
-/// Replaces the file as a whole.
-fn keep(path: &Path, text: &[u8]) -> io::Result<()> {
-    let draft = path.with_added_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&draft)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    // The name is durable with the directory, not with the file.
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }

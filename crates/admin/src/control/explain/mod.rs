@@ -6,10 +6,12 @@ mod probe;
 mod sources;
 mod upstream;
 
-use super::Control;
+pub use probe::Setting;
+
 use crate::AdminResponse;
+use crate::control::Control;
 use crate::http::respond::Answer;
-use plugin::{BodyLimits, Exchange, PathRules};
+use plugin::Exchange;
 use probe::{Probe, Question};
 use router::{Condition, Considered, Explanation, Outcome};
 use serde_json::{Map, Value, json};
@@ -19,15 +21,6 @@ use std::sync::Arc;
 
 /// Routes that one answer names: more than a person reads, and few enough for one response.
 const ROUTES_MAX: usize = 100;
-
-/// What of the configuration file decides how a request is understood.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Setting {
-    /// What becomes of its path.
-    pub paths: PathRules,
-    /// How much of its body conditions look at.
-    pub body: BodyLimits,
-}
 
 /// Answers a question.
 pub(super) async fn answer(control: &Control, body: &[u8]) -> Answer {

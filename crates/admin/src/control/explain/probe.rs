@@ -1,9 +1,8 @@
 //! The request that is asked about, put together as the data plane would have received it.
 
-use super::Setting;
 use plugin::{
-    BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, Request, Services, Surroundings,
-    Unavailable,
+    BodyLimits, BodyVars, Client, ClientView, Exchange, Gateway, HeaderEdits, PathRules, Request, Services,
+    Surroundings, Unavailable,
 };
 use serde::Deserialize;
 use snapshot::Snapshot;
@@ -13,6 +12,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use stdx::WorkerToken;
 use wire::{RequestHead, RequestView};
+
+/// What of the configuration file decides how a request is understood.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Setting {
+    /// What becomes of its path.
+    pub paths: PathRules,
+    /// How much of its body conditions look at.
+    pub body: BodyLimits,
+}
 
 /// The question, as the client puts it.
 #[derive(Debug, Deserialize)]

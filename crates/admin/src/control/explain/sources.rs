@@ -1,7 +1,7 @@
 //! Where the settings of a route come from: the stored resources that are its layers.
 
-use super::Control;
 use crate::AdminResponse;
+use crate::control::Control;
 use crate::control::dump;
 use model::Kind;
 use plugin::{Chain, CompiledPlugin, Exchange};

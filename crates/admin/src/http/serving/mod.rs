@@ -8,7 +8,7 @@ mod places;
 mod tls;
 
 use crate::http::origin::{self, Page, Sender};
-use crate::http::server::to_http;
+use crate::http::wire::to_http;
 use ::tls::rustls::ServerConfig;
 use axum::Router;
 use axum::extract::ConnectInfo;

@@ -12,56 +12,25 @@
 //! a transaction may be); `?skip_unchanged=true` leaves out what is there already, and
 //! takes a certificate that is unchanged without its key, as reads show it.
 
+mod faults;
 pub(crate) mod operation;
 pub(crate) mod stage;
+
+pub(crate) use faults::Faults;
 
 use crate::http::args::Args;
 use crate::http::manner::Manner;
 use crate::http::respond::Answer;
 use crate::write::commit::Held;
 use crate::{Admin, AdminRequest, AdminResponse};
+use faults::conflict;
 use serde_json::{Value, json};
 use stage::{Outcome, Stage, Staged};
 use store::{Committed, Precondition, Txn, TxnLimits, TxnOutcome};
 
-/// Most mistakes that a refusal lists.
-const FAULTS_MAX: usize = 1000;
-
 /// The limits of `?dry_run=true&any_size=true`, which checks a change that takes several transactions: its body alone
 /// is bounded.
 const ANY_SIZE: TxnLimits = TxnLimits { operations: usize::MAX, bytes: usize::MAX };
-
-/// What is wrong with a transaction, by JSON pointer into its body.
-#[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<(String, String)>);
-
-impl Faults {
-    /// One more.
-    pub(crate) fn push(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        if self.0.len() < FAULTS_MAX {
-            self.0.push((path.into(), message.into()));
-        }
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// All of them, each with its pointer.
-    pub(crate) fn into_list(self) -> Vec<(String, String)> {
-        self.0
-    }
-
-    /// The refusal, if there are any.
-    pub(crate) fn verdict(&self) -> Result<(), AdminResponse> {
-        let Some((path, message)) = self.0.first() else { return Ok(()) };
-        let errors: Vec<Value> =
-            self.0.iter().map(|(path, message)| json!({ "path": path, "message": message })).collect();
-        let body = json!({ "error_msg": format!("{path}: {message}"), "errors": errors });
-        Err(AdminResponse::json(400, &body))
-    }
-}
 
 /// `GET /txn`: how large a transaction may be.
 pub(crate) fn limits(admin: &Admin) -> AdminResponse {
@@ -118,20 +87,6 @@ pub(crate) async fn commit(
             Err(conflict(admin, place, key, current.map_or(0, |entry| entry.mod_revision)))
         }
     }
-}
-
-/// The refusal of a precondition that does not hold.
-pub(crate) fn conflict(admin: &Admin, place: &str, key: &str, current: u64) -> AdminResponse {
-    let index = place.rsplit('/').next().and_then(|index| index.parse::<usize>().ok());
-    let message = match current {
-        0 => format!("{key} does not exist"),
-        _ => format!("{key} was changed: its modifiedIndex is {current}"),
-    };
-    let key = format!("{}{key}", admin.settings.prefix);
-    AdminResponse::json(
-        409,
-        &json!({ "error_msg": message, "path": place, "index": index, "key": key, "modifiedIndex": current }),
-    )
 }
 
 /// What was done, or what would be.

@@ -1,6 +1,6 @@
 //! The body of a transaction, taken apart.
 
-use super::Faults;
+use super::faults::Faults;
 use crate::http::body::raw_body;
 use crate::http::identity::text_of;
 use crate::http::json::parse;

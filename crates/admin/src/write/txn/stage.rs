@@ -1,7 +1,7 @@
 //! Operations laid over the store one after the other, then checked together.
 
+use super::faults::{Faults, conflict};
 use super::operation::{Action, Operation};
-use super::{Faults, conflict};
 use crate::http::identity::{self, text_of};
 use crate::http::manner::Manner;
 use crate::http::target::Target;
