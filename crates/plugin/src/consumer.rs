@@ -1,10 +1,10 @@
 //! Consumers: who may be behind a request, found by the credential that it shows.
 
-use crate::auth::{AuthenticatorId, CompiledCredential};
 use crate::chain::body_need;
-use crate::{Authenticator, CompiledPlugin, Stored};
+use crate::credential::{AuthenticatorId, CompiledCredential};
+use crate::{CompiledPlugin, Stored};
 use model::var::BodyNeed;
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::PersistentMap;
@@ -44,7 +44,7 @@ pub struct Identity {
     pub credential_id: Option<Arc<str>>,
     /// The store key of the resource it stands in.
     pub resource_key: Arc<str>,
-    credential: CompiledCredential,
+    pub(crate) credential: CompiledCredential,
 }
 
 /// All consumers of a snapshot. Cheap to clone; a change costs no more than what changes.
@@ -59,7 +59,7 @@ pub struct Consumers {
 
 /// One plugin's credentials by key. Keys are unique as far as the Admin API can tell; where two resources came to have
 /// the same key, the last one in the order of store keys counts, as in APISIX after a start.
-type Index = PersistentMap<Arc<[u8]>, Arc<[Identity]>>;
+pub(crate) type Index = PersistentMap<Arc<[u8]>, Arc<[Identity]>>;
 
 impl Identity {
     /// `credential` of `consumer`, which stands in the resource `resource_key`.
@@ -75,13 +75,6 @@ impl Identity {
 }
 
 impl Consumers {
-    /// Whose the credential of plugin `T` with this key is, and what it says.
-    #[must_use]
-    pub fn find<T: Authenticator>(&self, key: &[u8]) -> Option<(&Identity, &T::Credential)> {
-        let identity = self.index(&AuthenticatorId::Type(TypeId::of::<T>()))?.get(key)?.last()?;
-        Some((identity, identity.credential.data.downcast_ref()?))
-    }
-
     /// Whose the credential of the plugin called `authenticator`, which came at run time, with this key is, and what it
     /// says.
     #[must_use]
@@ -95,12 +88,6 @@ impl Consumers {
         let (_, index) = self.indexes.iter().find(|(of, _)| named(of))?;
         let identity = index.get(key)?.last()?;
         Some((identity, &*identity.credential.data))
-    }
-
-    /// Whether anybody has a credential of plugin `T`.
-    #[must_use]
-    pub fn any<T: Authenticator>(&self) -> bool {
-        self.index(&AuthenticatorId::Type(TypeId::of::<T>())).is_some_and(|index| !index.is_empty())
     }
 
     /// The consumer called `name`.
@@ -187,7 +174,7 @@ impl Consumers {
         }
     }
 
-    fn index(&self, authenticator: &AuthenticatorId) -> Option<&Index> {
+    pub(crate) fn index(&self, authenticator: &AuthenticatorId) -> Option<&Index> {
         self.indexes.iter().find(|(of, _)| of == authenticator).map(|(_, index)| index)
     }
 }

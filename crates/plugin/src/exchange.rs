@@ -2,7 +2,8 @@
 
 use crate::extras::Extras;
 use crate::{
-    Chain, ClientView, ConsumerInfo, Consumers, Extensions, HeaderEdits, Identity, Request, Services, Stored,
+    Chain, ClientView, ConsumerInfo, Consumers, Extensions, Gateway, HeaderEdits, Identity, Request,
+    Services, Stored,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -159,23 +160,6 @@ impl Exchange<'_> {
     pub fn extension<T: 'static>(&self) -> Option<&T> {
         self.extras.as_ref()?.extensions.get()
     }
-}
-
-/// What is the same for every request of the process.
-#[derive(Debug, Clone, Default)]
-pub struct Gateway {
-    /// This machine's name: `$hostname`.
-    pub hostname: String,
-    /// What tells this gateway from the others of its fleet.
-    pub id: String,
-    /// This process: `$pid`.
-    pub pid: u32,
-    /// Random bits chosen at start, so that request ids of two processes differ.
-    pub seed: u64,
-    /// The field in which a proxy before it names the client (`real_ip_header`); `None` where that is no field.
-    pub real_ip_header: Option<String>,
-    /// The port on which it speaks TLS with HTTP's clients, the first of several.
-    pub https_port: Option<u16>,
 }
 
 /// What hooks may know of the route.

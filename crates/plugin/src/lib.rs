@@ -4,28 +4,35 @@
 //! nobody listens to costs nothing. Plugins see an [`Exchange`] or, on stream routes,
 //! a [`Session`], and never a socket.
 
+mod admission;
 mod attempt;
 mod auth;
 mod background;
 mod body;
 mod body_vars;
+mod builder;
 mod chain;
 mod client;
 mod coding;
 mod consumer;
+mod context;
 mod control;
+mod credential;
 mod def;
 mod detached;
+mod endpoint;
 mod exchange;
 mod extensions;
 mod external_user;
 mod extras;
 mod flow;
 mod form;
+mod gateway;
 mod graphql;
 mod headers;
 mod held;
 mod hooks;
+mod ingredients;
 mod kept;
 mod lifecycle;
 mod limits;
@@ -35,6 +42,7 @@ mod loopback;
 mod meta;
 mod nested;
 mod observed;
+mod offer;
 mod path_rules;
 mod public_api;
 mod registry;
@@ -47,7 +55,9 @@ mod stored;
 mod target;
 mod upstream_choice;
 mod upstreams;
+mod var_text;
 mod vars;
+mod waiting;
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -56,42 +66,46 @@ pub mod fuzzing;
 pub mod testkit;
 
 pub use attempt::{Attempt, AttemptFlow, OnAttempt};
-pub use auth::{Authenticator, CompileCredential, CompiledCredential, ConsumerSide};
+pub use auth::Authenticator;
 pub use background::{Background, BackgroundTasks, Place};
 pub use body::{BodyFilter, BodyFilters, Held, Replaced};
 pub use body_vars::{BodyLimits, BodyVars, WholeBody};
+pub use builder::PluginDefBuilder;
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
 pub use coding::{Coding, has_no_body};
 pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
 pub use control::{ControlAnswer, ControlApi, ControlBody, ControlHandler, ControlRequest};
-pub use def::{Compile, Plugin, PluginDef, PluginDefBuilder, schema_of};
+pub use credential::{CompileCredential, CompiledCredential, ConsumerSide};
+pub use def::{Compile, Plugin, PluginDef, schema_of};
 pub use detached::{DetachedRequest, NotDetached};
-pub use exchange::{Exchange, Gateway, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
+pub use endpoint::{Endpoint, EndpointOptions};
+pub use exchange::{Exchange, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
 pub use extensions::Extensions;
 pub use external_user::ExternalUser;
 pub use extras::Extras;
 pub use flow::{Flow, Reply, Resume, StreamFlow};
 pub use form::{fields as form_fields, query_args};
+pub use gateway::Gateway;
 pub use headers::HeaderEdits;
 pub use held::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
 pub use hooks::{
     Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
 };
+pub use ingredients::{FindIngredients, Ingredients, NESTING_MAX, Nested, Parent};
 pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
 pub use lifecycle::{Lifecycle, OnProcessStart, OnProcessStop, OnWorker, ProcessContext, WorkerContext};
 pub use limits::ExchangeLimits;
 pub use loopback::Loopback;
 pub use meta::Meta;
-pub use nested::{FindIngredients, NESTING_MAX, Nested};
 pub use observed::Remembered;
 pub use path_rules::PathRules;
 pub use public_api::{ApiContext, MakeApis, PublicApi};
-pub use registry::{CompileContext, FileAccess, Ingredients, Parent, Registry};
+pub use registry::{CompileContext, FileAccess, Registry};
 pub use request::{Request, RequestEdits};
 pub use services::{
-    Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Endpoint,
-    EndpointOptions, Fields, Io, LocalFuture, Services, Task, Unavailable,
+    Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Fields, Io,
+    LocalFuture, Services, Task, Unavailable,
 };
 pub use session::{Session, Traffic, Transport};
 pub use shared::Shared;

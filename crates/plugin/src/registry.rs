@@ -1,11 +1,11 @@
 //! The plugins this gateway has, and how their configurations are checked and compiled.
 
-use crate::auth::CompiledCredential;
 use crate::chain::CompiledPlugin;
+use crate::credential::CompiledCredential;
 use crate::upstreams::as_written;
 use crate::{
-    Background, CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Meta, Nested,
-    PluginDef, Shared,
+    Background, CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Ingredients, Meta,
+    Nested, Parent, PluginDef, Shared,
 };
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
@@ -25,7 +25,7 @@ pub struct Registry {
     attributes: Map<String, Value>,
     /// Built in, and switched off by the operator.
     disabled: Vec<Arc<str>>,
-    files: FileAccess,
+    pub(crate) files: FileAccess,
     pub(crate) compile_upstream: CompileUpstream,
     /// Those of stream routes, which have names and schemas of their own.
     streams: Option<Box<Registry>>,
@@ -85,32 +85,6 @@ pub struct CompileContext<'a> {
     pub(crate) nested: RefCell<Vec<Nested>>,
     /// Their tasks.
     pub(crate) background: RefCell<Vec<Background>>,
-}
-
-/// What a plugin is made of besides its own configuration.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Ingredients<'a> {
-    /// The plugin's `plugin_metadata`.
-    pub metadata: Option<&'a Value>,
-    /// The definitions that the configuration names.
-    pub definitions: Option<&'a Arc<Definitions>>,
-}
-
-/// The resource in which a plugin's configuration stands.
-#[derive(Debug, Clone, Copy)]
-pub struct Parent<'a> {
-    /// Its store key: `/routes/1`.
-    pub resource_key: &'a str,
-    /// Changes when, and only when, this plugin's configuration there changes.
-    pub config_version: u64,
-}
-
-impl CompileContext<'_> {
-    /// The files that resources may name.
-    #[must_use]
-    pub fn files(&self) -> &FileAccess {
-        &self.registry.files
-    }
 }
 
 impl Registry {

@@ -1,6 +1,6 @@
 //! Upstreams that are written in plugins' configurations.
 
-use crate::{CompileContext, Shared, UpstreamChoice};
+use crate::{Shared, UpstreamChoice};
 use model::ConfigError;
 use serde_json::Value;
 use std::any::Any;
@@ -24,12 +24,12 @@ pub(crate) fn as_written(
 /// cluster and the primary behind a sentinel are. What a client sends must never choose one.
 #[derive(Clone)]
 pub struct UpstreamCompiler {
-    compile: CompileUpstream,
-    shared: Arc<Shared>,
+    pub(crate) compile: CompileUpstream,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl UpstreamCompiler {
-    /// Compiles an upstream, as [`CompileContext::upstream`] does.
+    /// Compiles an upstream, as [`crate::CompileContext::upstream`] does.
     ///
     /// # Errors
     /// Every mistake; paths start at the upstream.
@@ -52,23 +52,4 @@ pub(crate) fn compile(
     let unreadable = |error: serde_json::Error| vec![ConfigError::new("", error.to_string())];
     let upstream: model::Upstream = serde_json::from_value(written.clone()).map_err(unreadable)?;
     with(&upstream, shared).map(UpstreamChoice::Written)
-}
-
-impl CompileContext<'_> {
-    /// Returns what compiles upstreams once the plugin runs.
-    #[must_use]
-    pub fn upstreams(&self) -> UpstreamCompiler {
-        UpstreamCompiler {
-            compile: self.registry.compile_upstream,
-            shared: Arc::clone(&self.registry.shared),
-        }
-    }
-
-    /// Compiles an upstream that is written in the plugin's configuration, for [`crate::Extras::upstream`].
-    ///
-    /// # Errors
-    /// Every mistake; paths start at the upstream.
-    pub fn upstream(&self, written: &Value) -> Result<UpstreamChoice, Vec<ConfigError>> {
-        compile(self.registry.compile_upstream, self.shared, written)
-    }
 }

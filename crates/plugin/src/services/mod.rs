@@ -8,13 +8,11 @@
 mod call;
 mod unavailable;
 
-pub use call::{
-    Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Endpoint,
-    EndpointOptions, Fields,
-};
+pub use call::{Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Fields};
+pub(crate) use call::{is_authority, is_target};
 pub use unavailable::Unavailable;
 
-use crate::{Exchange, Flow, UpstreamChoice};
+use crate::UpstreamChoice;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
@@ -82,35 +80,5 @@ impl Drop for Task {
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task").finish_non_exhaustive()
-    }
-}
-
-impl Exchange<'_> {
-    /// Returns a future that is ready once `time` has passed.
-    #[must_use]
-    pub fn sleep(&self, time: Duration) -> LocalFuture<()> {
-        self.services.sleep(time)
-    }
-
-    /// Lets `time` pass, then goes on with `flow`.
-    #[must_use]
-    pub fn after(&self, time: Duration, flow: Flow) -> Flow {
-        let sleep = self.sleep(time);
-        Flow::wait(sleep, move |(), _| flow)
-    }
-}
-
-impl Flow {
-    /// Waits for `future`; `resume` then decides with its result.
-    #[must_use]
-    pub fn wait<T: 'static>(
-        future: impl Future<Output = T> + 'static,
-        resume: impl FnOnce(T, &mut Exchange<'_>) -> Self + 'static,
-    ) -> Self {
-        Self::Wait(Box::pin(async move {
-            let result = future.await;
-            let resume: crate::Resume = Box::new(move |exchange| resume(result, exchange));
-            resume
-        }))
     }
 }
