@@ -1,6 +1,6 @@
 //! Chains with consumers' plugins merged in, kept by each worker for the pairs of route and consumer that it meets.
 
-use plugin::{Chain, ConsumerInfo, Consumers};
+use plugin::{Chain, ConsumerInfo};
 use snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -37,13 +37,14 @@ impl MergedChains {
         route: &Chain,
         consumer: &ConsumerInfo,
     ) -> Result<Option<Rc<Chain>>, NoGroup> {
-        let consumers: &Consumers = &snapshot.consumers;
+        let plugins = &snapshot.consumer_plugins;
         let group = match consumer.group_id.as_str() {
             "" => None,
-            id => Some(consumers.group(id).ok_or(NoGroup)?),
+            id => Some(plugins.group(id).ok_or(NoGroup)?),
         };
         let of_group = group.map(|group| &*group.plugins).unwrap_or_default();
-        if consumer.plugins.is_empty() && of_group.is_empty() {
+        let own = plugins.of(consumer);
+        if own.is_empty() && of_group.is_empty() {
             return Ok(None);
         }
         self.forget_others(snapshot);
@@ -52,7 +53,7 @@ impl MergedChains {
             chains.clear();
         }
         let key = [serial, consumer.serial, group.map_or(0, |group| group.serial)];
-        let merged = chains.entry(key).or_insert_with(|| Rc::new(route.under(&consumer.plugins, of_group)));
+        let merged = chains.entry(key).or_insert_with(|| Rc::new(route.under(own, of_group)));
         Ok(Some(Rc::clone(merged)))
     }
 

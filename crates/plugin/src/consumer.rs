@@ -1,9 +1,7 @@
 //! Consumers: who may be behind a request, found by the credential that it shows.
 
-use crate::chain::body_need;
+use crate::Stored;
 use crate::credential::{AuthenticatorId, CompiledCredential};
-use crate::{CompiledPlugin, Stored};
-use model::var::BodyNeed;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +20,8 @@ pub struct ConsumerInfo {
     pub labels: BTreeMap<String, String>,
     /// The consumer as the store holds it.
     pub stored: Stored,
-    /// Its own plugins, those that authenticate left out: they have done their part once it is known.
-    pub plugins: Arc<[CompiledPlugin]>,
-}
-
-/// What consumers have in common.
-#[derive(Debug, Clone, Default)]
-pub struct ConsumerGroup {
-    /// Names this compiled form, as a consumer's does.
-    pub serial: u64,
-    /// Its plugins; a consumer's own take precedence.
-    pub plugins: Arc<[CompiledPlugin]>,
+    /// Whether it has plugins of its own: [`crate::ConsumerPlugins::of`].
+    pub has_plugins: bool,
 }
 
 /// A credential and whose it is.
@@ -51,10 +40,8 @@ pub struct Identity {
 #[derive(Debug, Clone, Default)]
 pub struct Consumers {
     by_name: PersistentMap<Arc<str>, Arc<ConsumerInfo>>,
-    groups: PersistentMap<Arc<str>, Arc<ConsumerGroup>>,
     /// By auth plugin: few enough to look through.
     indexes: Vec<(AuthenticatorId, Index)>,
-    body_need: BodyNeed,
 }
 
 /// One plugin's credentials by key. Keys are unique as far as the Admin API can tell; where two resources came to have
@@ -96,12 +83,6 @@ impl Consumers {
         self.by_name.get(name)
     }
 
-    /// The consumer group `id`.
-    #[must_use]
-    pub fn group(&self, id: &str) -> Option<&Arc<ConsumerGroup>> {
-        self.groups.get(id)
-    }
-
     /// How many consumers there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -116,32 +97,10 @@ impl Consumers {
 
     /// Puts a consumer in place, or takes it out; its credentials are put and taken by themselves.
     pub fn set(&mut self, name: &str, consumer: Option<Arc<ConsumerInfo>>) {
-        self.note_need(consumer.as_ref().map(|consumer| &*consumer.plugins));
         match consumer {
             Some(consumer) => self.by_name.insert(name.into(), consumer),
             None => self.by_name.remove(name),
         };
-    }
-
-    /// Puts a group in place, or takes it out.
-    pub fn set_group(&mut self, id: &str, group: Option<Arc<ConsumerGroup>>) {
-        self.note_need(group.as_ref().map(|group| &*group.plugins));
-        match group {
-            Some(group) => self.groups.insert(id.into(), group),
-            None => self.groups.remove(id),
-        };
-    }
-
-    /// What the conditions of consumers' plugins ask about the request's body. Who the consumer is shows when the body has
-    /// been read, so this is said for all of them, and also when the last that asked is gone: it costs time alone.
-    #[must_use]
-    #[inline]
-    pub fn body_need(&self) -> BodyNeed {
-        self.body_need
-    }
-
-    fn note_need(&mut self, plugins: Option<&[CompiledPlugin]>) {
-        self.body_need = self.body_need.or(plugins.map(body_need).unwrap_or_default());
     }
 
     /// Makes `identity` findable.

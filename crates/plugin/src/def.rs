@@ -1,14 +1,22 @@
-//! What a plugin says about itself: name, priority, schema, and the phases it listens to.
+//! What a plugin says about itself (name, priority, schema), what compiles its configurations and with what, and the
+//! registry that it is in.
 
-use crate::registry::CompileContext;
-use crate::{Background, ConsumerSide, ControlApi, Hooks, Lifecycle, MakeApis};
+use crate::{
+    Background, CompileUpstream, ConsumerSide, ControlApi, FindIngredients, Hooks, Lifecycle, MakeApis,
+    Nested, Parent, Shared,
+};
 use model::ConfigError;
+use model::schema::Validator;
 use model::var::BodyNeed;
+use protos::Definitions;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
+use stdx::Folders;
 
 /// A plugin in its compiled form: nothing left to parse per request.
 pub trait Plugin: Send + Sync + Sized + 'static {
@@ -174,4 +182,63 @@ impl std::fmt::Debug for PluginDef {
             .field("priority", &self.priority)
             .finish_non_exhaustive()
     }
+}
+
+/// The files that resources may name (`apisix.static_roots` and `apisix.log_roots`). Nothing by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileAccess {
+    /// Where the roots of `static` may be.
+    pub static_roots: Folders,
+    /// Where plugins may write log files.
+    pub log_roots: Folders,
+}
+
+/// What a plugin may ask for while it is compiled.
+pub struct CompileContext<'a> {
+    /// The process's shared plugin state.
+    pub shared: &'a Shared,
+    /// The plugin's `plugin_metadata`.
+    pub metadata: Option<&'a Value>,
+    /// The definitions that its configuration names by [`PluginDef::proto_field`]. `None` where they don't exist, or not
+    /// yet, and where a configuration is only checked.
+    pub definitions: Option<&'a Arc<Definitions>>,
+    /// The plugin's part of `plugin_attr` in the configuration file.
+    pub attributes: Option<&'a Value>,
+    /// Where the configuration stands.
+    pub parent: Parent<'a>,
+    pub(crate) registry: &'a Registry,
+    /// The ingredients of nested plugins.
+    pub(crate) ingredients: &'a dyn FindIngredients,
+    /// How many plugins it stands in.
+    pub(crate) depth: usize,
+    /// The plugins that were compiled inside this one.
+    pub(crate) nested: RefCell<Vec<Nested>>,
+    /// Their tasks.
+    pub(crate) background: RefCell<Vec<Background>>,
+}
+
+/// The plugins this gateway has. Made at start; a reload makes another one with the same shared state.
+pub struct Registry {
+    pub(crate) entries: HashMap<Arc<str>, Arc<Entry>>,
+    /// The process's shared plugin state.
+    pub shared: Arc<Shared>,
+    /// `plugin_attr` of the configuration file.
+    pub(crate) attributes: Map<String, Value>,
+    /// Built in, and switched off by the operator.
+    pub(crate) disabled: Vec<Arc<str>>,
+    pub(crate) files: FileAccess,
+    pub(crate) compile_upstream: CompileUpstream,
+    /// Those of stream routes, which have names and schemas of their own.
+    pub(crate) streams: Option<Box<Registry>>,
+}
+
+/// A plugin with its schemas, compiled.
+pub(crate) struct Entry {
+    pub(crate) def: Arc<PluginDef>,
+    pub(crate) schema: Value,
+    pub(crate) validator: Validator,
+    pub(crate) metadata_schema: Value,
+    pub(crate) metadata_validator: Validator,
+    /// An auth plugin's, for consumers.
+    pub(crate) consumer: Option<Validator>,
 }

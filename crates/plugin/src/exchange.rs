@@ -1,11 +1,13 @@
 //! One request and its response, on their way through the gateway.
 
-use crate::extras::Extras;
 use crate::{
-    Chain, ClientView, ConsumerInfo, Consumers, Extensions, Gateway, HeaderEdits, Identity, Request,
-    Services, Stored,
+    BodyFilters, ClientView, Coding, ConsumerInfo, Consumers, ExchangeLimits, Extensions, Gateway,
+    HeaderEdits, Identity, KeptResponse, Request, Services, Stored, UpstreamChoice, UpstreamResponse,
+    Verdict,
 };
+use std::any::Any;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Moment, WorkerToken};
 
@@ -36,8 +38,8 @@ pub struct Exchange<'a> {
     pub consumer: Option<&'a ConsumerInfo>,
     /// Whether that is the consumer of clients that showed no valid credential.
     pub anonymous: bool,
-    /// The chain that took over from the route's when the consumer's plugins were merged in.
-    pub merged: Option<Rc<Chain>>,
+    /// The engine's: the [`crate::Chain`] that took over from the route's when the consumer's plugins were merged in.
+    pub merged: Option<Rc<dyn Any>>,
     /// The upstream's part so far.
     pub upstream: UpstreamTrace,
     /// Times and sizes.
@@ -160,6 +162,69 @@ impl Exchange<'_> {
     pub fn extension<T: 'static>(&self) -> Option<&T> {
         self.extras.as_ref()?.extensions.get()
     }
+}
+
+/// What plugins ask for beyond header fields, and what they note for their later phases.
+#[derive(Default)]
+pub struct Extras {
+    /// Where the request goes instead of the route's upstream.
+    pub upstream: Option<UpstreamChoice>,
+    /// The response to be sent instead of asking an upstream.
+    pub kept: Option<KeptResponse>,
+    /// Who is told what the upstream answers.
+    pub keeper: Option<Box<dyn Keeper>>,
+    /// What holds for the exchange in place of the configuration's limits.
+    pub limits: ExchangeLimits,
+    /// What the response's body passes on its way. Filled in the response phase.
+    pub body_filters: BodyFilters,
+    /// The content coding that the body is to be sent in: see [`Exchange::offer`].
+    pub(crate) coding: Option<Coding>,
+    /// What the filters of `_meta` said, by the place of that.
+    admitted: Vec<(usize, bool)>,
+    /// The plugins that don't run any more, because they ran inside others.
+    pub(crate) skipped: Vec<Arc<str>>,
+    /// What plugins share.
+    pub extensions: Extensions,
+    /// Notes by the place of the plugin that made them.
+    notes: Vec<(usize, Box<dyn Any>)>,
+}
+
+impl Extras {
+    /// Notes `note` for the later phases of `plugin`, in place of an earlier one.
+    pub fn note<P, N: 'static>(&mut self, plugin: &P, note: N) {
+        let place = std::ptr::from_ref(plugin).addr();
+        self.notes.retain(|(of, _)| *of != place);
+        self.notes.push((place, Box::new(note)));
+    }
+
+    /// What `plugin` noted.
+    pub fn noted<P, N: 'static>(&self, plugin: &P) -> Option<&N> {
+        let place = std::ptr::from_ref(plugin).addr();
+        self.notes.iter().find(|(of, _)| *of == place)?.1.downcast_ref()
+    }
+
+    pub(crate) fn admitted(&self, place: usize) -> Option<bool> {
+        self.admitted.iter().find(|(of, _)| *of == place).map(|(_, admitted)| *admitted)
+    }
+
+    pub(crate) fn admit(&mut self, place: usize, admitted: bool) {
+        self.admitted.push((place, admitted));
+    }
+}
+
+impl std::fmt::Debug for Extras {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extras").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
+}
+
+/// Is told what became of asking the upstream; of one that is neither told nor asked any more the exchange is over.
+pub trait Keeper {
+    /// The upstream answered with this head; `exchange` has its status. Comes before the response hooks.
+    fn answered(&mut self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) -> Verdict;
+
+    /// The upstream gave no usable answer: what the client gets instead of an error.
+    fn failed(&mut self, exchange: &mut Exchange<'_>) -> Option<KeptResponse>;
 }
 
 /// What hooks may know of the route.

@@ -1,7 +1,6 @@
 //! What a hook decides.
 
-use crate::{Answer, Exchange};
-use std::borrow::Cow;
+use crate::{Answer, Exchange, Reply};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -64,64 +63,3 @@ pub enum StreamFlow {
 
 /// What a waiting hook does with the exchange when its future is done. The future itself can't hold the exchange.
 pub type Resume = Box<dyn FnOnce(&mut Exchange<'_>) -> Flow>;
-
-/// An answer made by the gateway.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reply {
-    /// The status code, 200 to 599.
-    pub status: u16,
-    /// Header fields besides `Date`, `Server`, `Content-Length` and `Connection`, which the engine writes.
-    pub headers: Vec<(Cow<'static, str>, Vec<u8>)>,
-    /// The body; `None` asks for the gateway's own page for this status.
-    pub body: Option<Vec<u8>>,
-}
-
-impl Reply {
-    /// `status` with the gateway's own page for it.
-    #[must_use]
-    pub fn status(status: u16) -> Self {
-        Self { status, ..Self::default() }
-    }
-
-    /// `status` with a body, as `text/plain; charset=utf-8` unless a header says otherwise: APISIX's default.
-    #[must_use]
-    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: Some(body.into()) }
-    }
-
-    /// `status` with `{"error_msg":"..."}` and a newline, APISIX's form of an error.
-    #[must_use]
-    pub fn error(status: u16, message: &str) -> Self {
-        let message = serde_json::Value::from(message);
-        Self::text(status, format!("{{\"error_msg\":{message}}}\n"))
-    }
-
-    /// `status` with `{"message":"..."}` and a newline, the form that APISIX's plugins use.
-    #[must_use]
-    pub fn message(status: u16, message: &str) -> Self {
-        let message = serde_json::Value::from(message);
-        Self::text(status, format!("{{\"message\":{message}}}\n"))
-    }
-
-    /// The value of the first field called `name` (any case); the type of the body, where no field says it.
-    #[must_use]
-    pub fn header(&self, name: &[u8]) -> Option<&[u8]> {
-        let found = self.headers.iter().find(|(other, _)| other.as_bytes().eq_ignore_ascii_case(name));
-        let default_type =
-            || name.eq_ignore_ascii_case(b"content-type").then(|| self.default_type().as_bytes());
-        found.map(|(_, value)| value.as_slice()).or_else(default_type)
-    }
-
-    /// The type of the body where no field says it: plain text, but for the gateway's own pages.
-    #[must_use]
-    pub fn default_type(&self) -> &'static str {
-        if self.body.is_none() { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" }
-    }
-
-    /// The same answer with one more header field.
-    #[must_use]
-    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Vec<u8>>) -> Self {
-        self.headers.push((name.into(), value.into()));
-        self
-    }
-}

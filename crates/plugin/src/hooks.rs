@@ -4,10 +4,9 @@
 //!
 //! Sessions of stream routes have two of their own: preread -> (upstream) -> stream log
 
-use crate::{Background, Exchange, Flow, HeaderEdits, Reply, Session, StreamFlow};
+use crate::{Background, Exchange, Flow, Session, StreamFlow, UpstreamResponse};
 use model::var::BodyNeed;
 use std::sync::Arc;
-use wire::ResponseHead;
 
 /// Runs first, before the consumer is known: rewriting, authentication.
 pub trait OnRewrite: Send + Sync {
@@ -73,39 +72,4 @@ pub struct Hooks {
     pub background: Vec<Background>,
     /// What of the request's body the plugin's conditions ask about; it is read before the plugins run.
     pub body_need: BodyNeed,
-}
-
-/// The response as its origin made it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct UpstreamResponse<'b> {
-    /// The head and its bytes; `None` where the gateway itself answers.
-    pub head: Option<(&'b ResponseHead, &'b [u8])>,
-    /// The gateway's own answer, where that is it.
-    pub reply: Option<&'b Reply>,
-}
-
-impl<'b> UpstreamResponse<'b> {
-    /// The value of the first field called `name` (any case) as its origin gave it, unless `edits` speak of it.
-    #[must_use]
-    pub fn header<'e>(&self, name: &[u8], edits: &'e HeaderEdits) -> Option<&'e [u8]>
-    where
-        'b: 'e,
-    {
-        match edits.get(name) {
-            Some(edited) => edited,
-            None => match self.reply {
-                Some(reply) => reply.header(name),
-                None => self.head.and_then(|(head, bytes)| head.header(bytes, name)),
-            },
-        }
-    }
-
-    /// The length of the body in bytes, where the origin says it.
-    #[must_use]
-    pub fn length(&self) -> Option<u64> {
-        match self.reply {
-            Some(reply) => reply.body.as_ref().map(|body| body.len() as u64),
-            None => self.head.and_then(|(head, _)| head.content_length),
-        }
-    }
 }

@@ -1,10 +1,9 @@
 //! Responses kept from before, and what a plugin that keeps some does about an upstream's answer.
 //!
 //! A plugin that has a response for a request puts it into [`crate::Extras::kept`]: it is sent as if its upstream had just
-//! made it, but for the request's preconditions and ranges, which are answered here. One that wants the upstream's answer leaves a [`Keeper`]. With both, the client gets the kept response, and the
+//! made it, but for the request's preconditions and ranges, which are answered here. One that wants the upstream's answer leaves a [`crate::Keeper`]. With both, the client gets the kept response, and the
 //! upstream is asked afterwards, for the keeper alone.
 
-use crate::{Exchange, UpstreamResponse};
 use std::sync::Arc;
 use stdx::Segment;
 
@@ -15,15 +14,6 @@ pub struct KeptResponse {
     pub head: Arc<[u8]>,
     /// The body, in memory or in a file.
     pub body: Segment,
-}
-
-/// Is told what became of asking the upstream; of one that is neither told nor asked any more the exchange is over.
-pub trait Keeper {
-    /// The upstream answered with this head; `exchange` has its status. Comes before the response hooks.
-    fn answered(&mut self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) -> Verdict;
-
-    /// The upstream gave no usable answer: what the client gets instead of an error.
-    fn failed(&mut self, exchange: &mut Exchange<'_>) -> Option<KeptResponse>;
 }
 
 /// What becomes of an upstream's response.

@@ -15,6 +15,7 @@ mod chain;
 mod client;
 mod coding;
 mod consumer;
+mod consumer_plugins;
 mod context;
 mod control;
 mod credential;
@@ -24,7 +25,6 @@ mod endpoint;
 mod exchange;
 mod extensions;
 mod external_user;
-mod extras;
 mod flow;
 mod form;
 mod gateway;
@@ -46,6 +46,7 @@ mod offer;
 mod path_rules;
 mod public_api;
 mod registry;
+mod reply;
 mod request;
 mod services;
 mod session;
@@ -74,26 +75,26 @@ pub use builder::PluginDefBuilder;
 pub use chain::{Chain, CompiledPlugin, Step};
 pub use client::{Client, ClientView};
 pub use coding::{Coding, has_no_body};
-pub use consumer::{ConsumerGroup, ConsumerInfo, Consumers, Identity};
+pub use consumer::{ConsumerInfo, Consumers, Identity};
+pub use consumer_plugins::{ConsumerGroup, ConsumerPlugins};
 pub use control::{ControlAnswer, ControlApi, ControlBody, ControlHandler, ControlRequest};
 pub use credential::{CompileCredential, CompiledCredential, ConsumerSide};
-pub use def::{Compile, Plugin, PluginDef, schema_of};
+pub use def::{Compile, CompileContext, FileAccess, Plugin, PluginDef, Registry, schema_of};
 pub use detached::{DetachedRequest, NotDetached};
 pub use endpoint::{Endpoint, EndpointOptions};
-pub use exchange::{Exchange, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace};
+pub use exchange::{
+    Exchange, Extras, Keeper, ResponseSource, RouteInfo, Surroundings, Timing, UpstreamTrace,
+};
 pub use extensions::Extensions;
 pub use external_user::ExternalUser;
-pub use extras::Extras;
-pub use flow::{Flow, Reply, Resume, StreamFlow};
+pub use flow::{Flow, Resume, StreamFlow};
 pub use form::{fields as form_fields, query_args};
 pub use gateway::Gateway;
 pub use headers::HeaderEdits;
 pub use held::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
-pub use hooks::{
-    Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog, UpstreamResponse,
-};
+pub use hooks::{Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog};
 pub use ingredients::{FindIngredients, Ingredients, NESTING_MAX, Nested, Parent};
-pub use kept::{Keeper, KeptResponse, Recorder, Verdict};
+pub use kept::{KeptResponse, Recorder, Verdict};
 pub use lifecycle::{Lifecycle, OnProcessStart, OnProcessStop, OnWorker, ProcessContext, WorkerContext};
 pub use limits::ExchangeLimits;
 pub use loopback::Loopback;
@@ -101,7 +102,7 @@ pub use meta::Meta;
 pub use observed::Remembered;
 pub use path_rules::PathRules;
 pub use public_api::{ApiContext, MakeApis, PublicApi};
-pub use registry::{CompileContext, FileAccess, Registry};
+pub use reply::{Reply, UpstreamResponse};
 pub use request::{Request, RequestEdits};
 pub use services::{
     Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Fields, Io,

@@ -2,44 +2,18 @@
 
 use crate::chain::CompiledPlugin;
 use crate::credential::CompiledCredential;
+use crate::def::Entry;
 use crate::upstreams::as_written;
 use crate::{
-    Background, CompileUpstream, ControlAnswer, ControlRequest, FindIngredients, Hooks, Ingredients, Meta,
-    Nested, Parent, PluginDef, Shared,
+    CompileContext, CompileUpstream, ControlAnswer, ControlRequest, FileAccess, FindIngredients, Hooks,
+    Ingredients, Meta, Nested, Parent, PluginDef, Registry,
 };
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
-use protos::Definitions;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use stdx::Folders;
-
-/// The plugins this gateway has. Made at start; a reload makes another one with the same shared state.
-pub struct Registry {
-    entries: HashMap<Arc<str>, Arc<Entry>>,
-    /// The process's shared plugin state.
-    pub shared: Arc<Shared>,
-    /// `plugin_attr` of the configuration file.
-    attributes: Map<String, Value>,
-    /// Built in, and switched off by the operator.
-    disabled: Vec<Arc<str>>,
-    pub(crate) files: FileAccess,
-    pub(crate) compile_upstream: CompileUpstream,
-    /// Those of stream routes, which have names and schemas of their own.
-    streams: Option<Box<Registry>>,
-}
-
-struct Entry {
-    def: Arc<PluginDef>,
-    schema: Value,
-    validator: Validator,
-    metadata_schema: Value,
-    metadata_validator: Validator,
-    /// An auth plugin's, for consumers.
-    consumer: Option<Validator>,
-}
 
 impl Entry {
     fn new(def: Arc<PluginDef>) -> Result<Self, ConfigError> {
@@ -52,39 +26,6 @@ impl Entry {
         let consumer = def.consumer.as_ref().map(|side| compile(&side.schema)).transpose()?;
         Ok(Self { def, schema, validator, metadata_schema, metadata_validator, consumer })
     }
-}
-
-/// The files that resources may name (`apisix.static_roots` and `apisix.log_roots`). Nothing by default.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FileAccess {
-    /// Where the roots of `static` may be.
-    pub static_roots: Folders,
-    /// Where plugins may write log files.
-    pub log_roots: Folders,
-}
-
-/// What a plugin may ask for while it is compiled.
-pub struct CompileContext<'a> {
-    /// The process's shared plugin state.
-    pub shared: &'a Shared,
-    /// The plugin's `plugin_metadata`.
-    pub metadata: Option<&'a Value>,
-    /// The definitions that its configuration names by [`PluginDef::proto_field`]. `None` where they don't exist, or not
-    /// yet, and where a configuration is only checked.
-    pub definitions: Option<&'a Arc<Definitions>>,
-    /// The plugin's part of `plugin_attr` in the configuration file.
-    pub attributes: Option<&'a Value>,
-    /// Where the configuration stands.
-    pub parent: Parent<'a>,
-    pub(crate) registry: &'a Registry,
-    /// The ingredients of nested plugins.
-    pub(crate) ingredients: &'a dyn FindIngredients,
-    /// How many plugins it stands in.
-    pub(crate) depth: usize,
-    /// The plugins that were compiled inside this one.
-    pub(crate) nested: RefCell<Vec<Nested>>,
-    /// Their tasks.
-    pub(crate) background: RefCell<Vec<Background>>,
 }
 
 impl Registry {

@@ -1,8 +1,7 @@
 //! One client's bytes on a stream route: a TCP connection, or the datagrams that one address sends to one port.
 
-use crate::extras::Extras;
 use crate::var_text::{number, seconds, ssl_var, text};
-use crate::{Client, Extensions, Gateway, RouteInfo, UpstreamTrace};
+use crate::{Client, Extensions, Extras, Gateway, RouteInfo, UpstreamTrace};
 use model::var::{Var, VarSource};
 use observe::access_log::{LogHeader, LogSource, UpstreamFields};
 use std::borrow::Cow;

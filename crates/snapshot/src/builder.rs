@@ -266,6 +266,7 @@ impl Builder {
             streams: self.streams.clone(),
             global: Arc::clone(&self.global),
             consumers: self.consumers.consumers.clone(),
+            consumer_plugins: self.consumers.plugins.clone(),
             upstreams: self.upstreams.clone(),
             checked: self.checked.clone(),
             background: self.background.clone(),

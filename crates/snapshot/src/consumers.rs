@@ -3,7 +3,10 @@
 use crate::link::{Resources, next_serial};
 use crate::resource::{Form, Resource};
 use model::Kind;
-use plugin::{CompiledCredential, CompiledPlugin, ConsumerGroup, ConsumerInfo, Consumers, Identity, Stored};
+use plugin::{
+    CompiledCredential, CompiledPlugin, ConsumerGroup, ConsumerInfo, ConsumerPlugins, Consumers, Identity,
+    Stored,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +14,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct ConsumerIndex {
     pub(crate) consumers: Consumers,
+    pub(crate) plugins: ConsumerPlugins,
     /// What each resource put into the index, so that it can be taken out again.
     indexed: HashMap<Arc<str>, Arc<[CompiledCredential]>>,
 }
@@ -24,9 +28,10 @@ impl ConsumerIndex {
             (Kind::ConsumerGroup, _) => {
                 let group =
                     resource.map(|found| ConsumerGroup { serial: next_serial(), plugins: plugins(found) });
-                self.consumers.set_group(id, group.map(Arc::new));
+                self.plugins.set_group(id, group.map(Arc::new));
             }
             (Kind::Consumer, Some(Form::Consumer(form))) => {
+                let plugins = resource.map(plugins).unwrap_or_default();
                 let stored = resource.map(|found| Stored::new(Arc::clone(&found.value)));
                 let info = Arc::new(ConsumerInfo {
                     serial: next_serial(),
@@ -34,13 +39,15 @@ impl ConsumerIndex {
                     group_id: form.group_id.clone(),
                     labels: form.labels.clone(),
                     stored: stored.unwrap_or_default(),
-                    plugins: resource.map(plugins).unwrap_or_default(),
+                    has_plugins: !plugins.is_empty(),
                 });
+                self.plugins.set(id, plugins);
                 self.consumers.set(id, Some(Arc::clone(&info)));
                 self.index(key, &form.credentials, Some((info, None)));
             }
             (Kind::Consumer, _) => {
                 self.consumers.set(id, None);
+                self.plugins.set(id, Arc::default());
                 self.index(key, &Arc::default(), None);
             }
             (_, Some(Form::Credential(form))) => {

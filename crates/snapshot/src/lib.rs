@@ -40,7 +40,7 @@ pub use upstream::{
 };
 pub use upstream::{HashKey, Keepalive, Node, NodeHost, Timeouts, Upstream, UpstreamTls};
 
-use plugin::{BackgroundTasks, Chain, Consumers, Registry};
+use plugin::{BackgroundTasks, Chain, ConsumerPlugins, Consumers, Registry};
 use router::Router;
 use std::sync::Arc;
 use stdx::PersistentMap;
@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub tls: tls::Sites,
     /// Who may be behind a request.
     pub consumers: Consumers,
+    /// The plugins of consumers and their groups.
+    pub consumer_plugins: ConsumerPlugins,
     /// The upstreams that are resources of their own, by id: for plugins that choose one.
     pub upstreams: PersistentMap<Arc<str>, Arc<Upstream>>,
     /// The upstreams whose nodes are checked, by the store key of the resource that defines each: `/routes/1`.

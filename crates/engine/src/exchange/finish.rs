@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Runs the log hooks: of the global rules first, then of the route (its consumer's merged in).
 #[inline]
 fn run_hooks(snapshot: &Snapshot, route: Option<&Chain>, exchange: &mut Exchange<'_>) {
-    let merged = exchange.merged.clone();
+    let merged = phases::merged(exchange);
     let chain = phases::in_force(route, &merged);
     for step in &snapshot.global.log {
         if step.admits(chain, exchange) {

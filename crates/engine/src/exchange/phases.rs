@@ -8,6 +8,7 @@ use crate::services::PLUGIN_WAIT_MAX;
 use crate::worker::Worker;
 use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody, log_for};
 use snapshot::Snapshot;
+use std::any::Any;
 use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl<'c> Walk<'c> {
                 return Some(stop);
             }
         }
-        match exchange.merged.clone() {
+        match merged(exchange) {
             Some(merged) => self.run_for_consumer(&merged, exchange),
             None => self.run_rest(route, exchange),
         }
@@ -130,7 +131,7 @@ impl<'c> Walk<'c> {
             log_for!(error, exchange, consumer = name, "consumer group {group} does not exist");
             return Some(Stop { flow: Flow::status(503), def: None, meta: None });
         };
-        exchange.merged = merged;
+        exchange.merged = merged.map(|chain| chain as Rc<dyn Any>);
         None
     }
 
@@ -266,6 +267,12 @@ impl<'c> Walk<'c> {
             }
         }
     }
+}
+
+/// The chain that took over from the route's.
+#[inline]
+pub(super) fn merged(exchange: &Exchange<'_>) -> Option<Rc<Chain>> {
+    Rc::clone(exchange.merged.as_ref()?).downcast().ok()
 }
 
 /// The chain that is in force for the exchange: the merged one once there is one. Held by itself, so that hooks may

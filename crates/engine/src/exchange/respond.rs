@@ -61,7 +61,7 @@ pub(super) fn run_hooks(
     if snapshot.global.response.is_empty() && exchange.merged.is_none() && route.is_none_or(unheard) {
         return;
     }
-    let merged = exchange.merged.clone();
+    let merged = phases::merged(exchange);
     let chain = phases::in_force(route, &merged);
     for (steps, over) in [
         (&snapshot.global.response[..], chain),

@@ -51,7 +51,7 @@ pub(super) async fn with_body<'s>(
 /// What the conditions of the plugins that may run look at.
 #[inline]
 fn of_plugins(snapshot: &Snapshot, route: &Route) -> BodyNeed {
-    snapshot.global.body_need().or(snapshot.consumers.body_need()).or(route.chain.body_need())
+    snapshot.global.body_need().or(snapshot.consumer_plugins.body_need()).or(route.chain.body_need())
 }
 
 /// Reads the body where it is needed; what was read of it before is read again, and still sent.

@@ -86,7 +86,12 @@ fn who(snapshot: &Snapshot, key: &str) -> String {
     let consumer = &identity.consumer;
     let label = consumer.labels.get("custom_id").map_or("-", String::as_str);
     let id = identity.credential_id.as_deref().unwrap_or("-");
-    format!("{} {id} {} {label} {}", consumer.name, consumer.group_id, consumer.plugins.len())
+    format!(
+        "{} {id} {} {label} {}",
+        consumer.name,
+        consumer.group_id,
+        snapshot.consumer_plugins.of(consumer).len()
+    )
 }
 
 fn jack(key: &str, label: &str) -> Change {
@@ -144,9 +149,9 @@ fn a_credential_that_is_switched_off_or_wrong_lets_nobody_in() {
 fn groups_are_found_by_id() {
     let mut builder = builder();
     let with = builder.apply(1, &[put("/consumer_groups/g", &json!({"id": "g", "plugins": {"mark": {}}}))]);
-    assert_eq!(with.consumers.group("g").map(|group| group.plugins.len()), Some(1));
+    assert_eq!(with.consumer_plugins.group("g").map(|group| group.plugins.len()), Some(1));
     let without = builder.apply(2, &[delete("/consumer_groups/g")]);
-    assert!(without.consumers.group("g").is_none() && with.consumers.group("g").is_some());
+    assert!(without.consumer_plugins.group("g").is_none() && with.consumer_plugins.group("g").is_some());
 }
 
 #[test]

@@ -127,9 +127,10 @@ impl Sources {
         exchange: &mut Exchange<'_>,
         route: Option<&Route>,
     ) -> Value {
+        let plugins = &snapshot.consumer_plugins;
         let own = route.map(|route| {
-            let consumer = exchange.consumer.map(|consumer| &*consumer.plugins).unwrap_or_default();
-            let group = exchange.consumer.and_then(|consumer| snapshot.consumers.group(&consumer.group_id));
+            let consumer = exchange.consumer.map(|consumer| plugins.of(consumer)).unwrap_or_default();
+            let group = exchange.consumer.and_then(|consumer| plugins.group(&consumer.group_id));
             let group = group.map(|group| &*group.plugins).unwrap_or_default();
             route.chain.under(consumer, group)
         });
