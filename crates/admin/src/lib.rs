@@ -29,6 +29,7 @@ pub use http::request::AdminRequest;
 pub use http::respond::AdminResponse;
 pub use http::server::server;
 pub use http::serving::{CONNECTIONS_MAX, ListenerTls, Server};
-pub use settings::{AdminKey, AdminSettings, ApiVersion, Role, is_well_known};
+pub use secrets::is_well_known_admin_key as is_well_known;
+pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
 pub use standalone::Standalone;
 pub use validate::all::{Fault, Resource, check_whole};

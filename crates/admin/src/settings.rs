@@ -54,18 +54,10 @@ impl AdminSettings {
     /// Whether answers have CORS header fields. They allow every origin, so they are for private keys alone: never on
     /// the data port, and never where a published key or no key opens the API.
     pub(crate) fn answers_cors(&self, request: &AdminRequest) -> bool {
-        let private = self.key_required && !self.keys.iter().any(|key| is_well_known(&key.key));
+        let private =
+            self.key_required && !self.keys.iter().any(|key| secrets::is_well_known_admin_key(&key.key));
         self.cors && private && !request.on_data_port
     }
-}
-
-/// The keys of APISIX's own examples. Whoever can reach the Admin API with one of them owns the gateway.
-const WELL_KNOWN_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2"];
-
-/// Whether an admin key stands in public examples.
-#[must_use]
-pub fn is_well_known(key: &str) -> bool {
-    WELL_KNOWN_KEYS.contains(&key)
 }
 
 /// One of `admin_key`.

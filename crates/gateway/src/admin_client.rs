@@ -2,10 +2,10 @@
 
 use crate::cli::{AdminArgs, TlsArgs};
 use crate::command::checked;
-use crate::config::Reach;
-use crate::config::settings::{AdminRole, AdminTls};
 use crate::launch;
 use anyhow::{Context, bail};
+use config::Reach;
+use config::settings::{AdminRole, AdminTls};
 use serde_json::Value;
 use std::net::IpAddr;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::config::Settings;
-use crate::config::settings::{AdminKey, AdminRole};
 use crate::key_file::{self, Generated};
+use config::Settings;
+use config::settings::{AdminKey, AdminRole};
 
 /// The name of the file in the data directory.
 const NAME: &str = "admin.key";

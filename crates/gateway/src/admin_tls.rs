@@ -1,9 +1,9 @@
 //! TLS of the Admin API (`deployment.admin.https_admin`, `admin_api_mtls`): its files, read at the start and at every
 //! reload.
 
-use crate::config::settings::Settings;
 use crate::launch::Launch;
 use anyhow::{Context as _, anyhow};
+use config::settings::Settings;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

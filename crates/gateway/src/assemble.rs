@@ -1,12 +1,12 @@
 //! What each part of the gateway is told, taken from the settings.
 
-use crate::config::centre::{Provider, Role as Plane};
-use crate::config::settings::{self, AdminRole, AdminVersion, Escape, RouterKind, Settings, TrustedFile};
 use crate::cores;
 use crate::launch::Launch;
 use crate::plan::Plan;
 use admin::{AdminKey, AdminSettings, ApiVersion, Role};
 use anyhow::Context as _;
+use config::settings::provider::{Provider, Role as Plane};
+use config::settings::{self, AdminRole, AdminVersion, Escape, RouterKind, Settings, TrustedFile};
 use engine::{ClientLimits, EngineConfig, Listen, Mount, Serves, Streams};
 use observe::access_log::{self, AccessLogConfig};
 use observe::metrics::{MetricsConfig, SERIES_DEFAULT};

@@ -6,7 +6,6 @@
 use crate::assemble;
 use crate::builder_thread::BuilderThread;
 use crate::centre::{self, Centre};
-use crate::config::Settings;
 use crate::daemon::Announcement;
 use crate::encryption;
 use crate::health::NodesHealth;
@@ -20,6 +19,7 @@ use crate::signals::{Event, Shutdown, Signals};
 use crate::status::{self, Readiness};
 use admin::{Admin, Control, CurrentAdmin, ListenerTls, Server};
 use anyhow::{Context as _, anyhow};
+use config::Settings;
 use discovery::Discovery;
 use engine::{Bound, Engine, Mount};
 use observe::Metrics;

@@ -14,9 +14,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::assemble;
-use crate::config::Settings;
-use crate::config::centre::{self, Provider};
 use crate::launch::Launch;
+use config::Settings;
+use config::settings::provider::{self, Provider};
 
 /// The embedded store's file in the data directory.
 const STORE_FILE: &str = "store.redb";
@@ -210,7 +210,7 @@ fn standalone_path(launch: &Launch, format: Format) -> PathBuf {
 }
 
 /// What tells one cluster's configuration from another's: its members may come and go, its prefix stays.
-fn source(etcd: &centre::Etcd) -> String {
+fn source(etcd: &provider::Etcd) -> String {
     let mut members: Vec<&str> = etcd.endpoints.iter().map(|endpoint| endpoint.authority.as_str()).collect();
     members.sort_unstable();
     format!("etcd {} {}", etcd.prefix, members.join(","))
@@ -227,7 +227,7 @@ pub fn check_files(settings: &Settings, launch: &Launch) -> anyhow::Result<()> {
     }
 }
 
-fn etcd_config(etcd: &centre::Etcd, settings: &Settings, launch: &Launch) -> anyhow::Result<EtcdConfig> {
+fn etcd_config(etcd: &provider::Etcd, settings: &Settings, launch: &Launch) -> anyhow::Result<EtcdConfig> {
     let tls = if etcd.endpoints.iter().any(|endpoint| endpoint.tls) {
         let trusted = assemble::upstream_tls(settings, launch)?;
         let identity = match &etcd.certificate {

@@ -13,7 +13,6 @@ use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs};
-use crate::config::{Loaded, Reach, Report, Settings};
 use crate::key_file::Generated;
 use crate::launch::{self, Launch, Mode};
 use crate::outcome::{self, Outcome};
@@ -23,6 +22,7 @@ use crate::serve::args::ServeArgs;
 use crate::{
     admin_key, boot, daemon, data_dir, declarative, explain, import, limits, lint, preflight, quickstart,
 };
+use config::{Loaded, Reach, Report, Settings};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::Settings;
 use crate::key_file;
 use anyhow::Context as _;
+use config::Settings;
 use secrets::{Format, Keyring, Lifetimes, References, Sealing, Secrets};
 
 /// The name of the key's file in the data directory.
@@ -56,7 +56,7 @@ pub fn secrets(settings: &Settings, sealing: &Arc<Sealing>) -> Arc<Secrets> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read_text;
+    use config::read_text;
     use model::Kind;
     use serde_json::{Map, Value, json};
 

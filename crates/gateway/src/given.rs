@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use store::file::Document;
 use store::{Embedded, EmbeddedConfig};
 
-use crate::config::settings::Files;
-use crate::config::{self, Loaded, Report, Settings};
+use config::settings::Files;
+use config::{Loaded, Report, Settings};
 
 /// Settings and resources that stand in no file of ours.
 #[derive(Clone)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::cli::{CommonArgs, StartArgs};
-use crate::config::{self, Loaded, Reach, Report};
 use crate::given::Given;
 use crate::serve::args::ServeArgs;
 use crate::{quickstart, serve};
+use config::{BuiltIn, Context as Reading, Loaded, Reach, Report};
 
 /// The form of the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,14 @@ pub fn data_dir(args: &CommonArgs) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("the data directory {} can't be resolved", args.data_dir.display()))
 }
 
-/// Reads a file with the variables of this process.
+/// Reads a file with the variables of this process and the plugins of this binary.
+///
+/// # Errors
+/// Every mistake of the file.
 pub fn load(config: Option<&Path>, reach: Reach) -> Result<Loaded, Report> {
-    config::load(config, &|name| std::env::var(name).ok(), reach)
+    let names = |all: &[plugin::PluginDef]| all.iter().map(|def| def.name.to_string()).collect::<Vec<_>>();
+    let (plugins, stream_plugins) = (names(&plugins::all()), names(&plugins::stream()));
+    let built_in = BuiltIn { plugins: &plugins, stream_plugins: &stream_plugins };
+    let variables = |name: &str| std::env::var(name).ok();
+    config::load(config, &Reading { reach, built_in, ..Reading::new(&variables) })
 }

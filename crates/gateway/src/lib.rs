@@ -1,4 +1,4 @@
-//! The binary's parts: configuration, command line, and what keeps a process in order.
+//! The binary's parts: the command line and what keeps a process in order.
 //!
 //! `main` parses the command line ([`cli`]) and hands it to [`command`], which reads the configuration ([`config`]),
 //! claims the data directory ([`pidfile`]) and calls [`boot`], where the gateway itself is put together.
@@ -12,7 +12,6 @@ pub mod builder_thread;
 pub mod centre;
 pub mod cli;
 pub mod command;
-pub mod config;
 pub mod cores;
 pub mod daemon;
 mod data_dir;

@@ -3,9 +3,9 @@
 use crate::admin_client::AdminClient;
 use crate::cli::LintArgs;
 use crate::command::{checked, complain, say};
-use crate::config::Reach;
 use crate::{declarative, launch, plan};
 use anyhow::bail;
+use config::Reach;
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -3,11 +3,11 @@
 
 use crate::admin_tls;
 use crate::assemble;
-use crate::config::Settings;
-use crate::config::centre::Provider;
-use crate::config::settings::Files;
 use crate::launch::Launch;
 use anyhow::Context as _;
+use config::Settings;
+use config::settings::Files;
+use config::settings::provider::Provider;
 use delivery::Delivery;
 use observe::AccessLog;
 use observe::access_log::AccessLogConfig;

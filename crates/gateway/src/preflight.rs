@@ -1,8 +1,8 @@
 //! What `tidegate test` looks at besides the configuration file itself: the files that it names, as a start reads them.
 
-use crate::config::Settings;
 use crate::launch::Launch;
 use crate::{admin_tls, assemble, centre, plan};
+use config::Settings;
 
 /// Everything that would keep a start with these settings from succeeding, and can be known without starting.
 pub fn mistakes(settings: &Settings, launch: &Launch) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The plugins that have started in this process.
 
 use crate::assemble::{self, Own};
-use crate::config::Settings;
+use config::Settings;
 use plugin::{Registry, StartedPlugins};
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net};
 
-use crate::config::settings::{Admin, AdminKey, AdminRole, Listen, Settings};
 use crate::key_file::Generated;
+use config::settings::{Admin, AdminKey, AdminRole, Listen, Settings};
 
 /// The key of APISIX's own examples. The Admin API accepts it from loopback addresses, in the `X-API-KEY` header of
 /// requests that no web page sent.
@@ -79,7 +79,7 @@ fn on_loopback(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read_text;
+    use config::read_text;
 
     #[test]
     fn nothing_listens_beyond_loopback() {

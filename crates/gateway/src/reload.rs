@@ -6,7 +6,6 @@
 use crate::admin_key;
 use crate::assemble;
 use crate::centre;
-use crate::config::Settings;
 use crate::launch::Launch;
 use crate::limits;
 use crate::outcome::Outcome;
@@ -14,6 +13,7 @@ use crate::plan::Plan;
 use crate::process_plugins::ProcessPlugins;
 use admin::{Control, CurrentAdmin, ListenerTls};
 use anyhow::Context as _;
+use config::Settings;
 use delivery::Delivery;
 use engine::{Engine, EngineConfig, Mount, Ports};
 use observe::error_log::NOTICE;

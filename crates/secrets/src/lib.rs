@@ -17,6 +17,7 @@ mod resolve;
 mod sealing;
 mod secrets;
 mod source;
+mod well_known;
 
 pub use keyring::{Format, Keyring, KeyringError, PREFIX, WELL_KNOWN};
 pub use reference::ManagedRef;
@@ -24,3 +25,4 @@ pub use references::{Lifetimes, References};
 pub use sealing::{MASK, Sealing};
 pub use secrets::{Revealed, Secrets};
 pub use source::GoogleTokens;
+pub use well_known::is_well_known_admin_key;

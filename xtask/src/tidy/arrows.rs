@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["model"],
     &["router", "balance", "observe", "tls", "protos", "document"],
     &["plugin", "store", "cache", "delivery", "files", "secrets", "discovery"],
-    &["plugins", "snapshot", "lua"],
+    &["plugins", "snapshot", "lua", "config"],
     &["engine", "admin", "bench", "import"],
     &["gateway"],
     // In `tests/fuzz/checks`: it may use all of them, and none may use it.

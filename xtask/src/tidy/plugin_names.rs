@@ -9,7 +9,7 @@ const PLUGINS: &str = "crates/plugins/src/";
 
 /// Where a name may stand nevertheless, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("crates/gateway/src/config", "the default of the `plugins` list in config.yaml is a list of names"),
+    ("crates/config/src", "the default of the `plugins` list in config.yaml is a list of names"),
     ("crates/import/src/nginx", "a translation writes configurations, and those name plugins"),
 ];
 

@@ -12,10 +12,10 @@ mod validate;
 
 use crate::cli::{ConfigCommand, SchemaFormat};
 use crate::command::{complain, say};
-use crate::config::table::render;
-use crate::config::{Problem, Report};
 use admin::Resource;
 use anyhow::{Context, bail};
+use config::table::render;
+use config::{Problem, Report};
 use document::Format;
 use document::limits::BYTES_MAX;
 use place::Origin;

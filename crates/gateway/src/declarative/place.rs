@@ -1,7 +1,7 @@
 //! Where in the file a part of a resource stands.
 
-use crate::config::problem::Position;
-use crate::config::yaml::{Node, Value};
+use document::Position;
+use document::{Node, Value};
 use std::sync::Arc;
 
 /// A resource's node, and what was renamed on the way.
@@ -54,7 +54,7 @@ impl Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::yaml::parse;
+    use document::parse_yaml as parse;
 
     #[test]
     fn pointers_lead_to_lines() {

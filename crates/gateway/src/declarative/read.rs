@@ -2,12 +2,12 @@
 
 use super::place::Origin;
 use super::shape::{Context, Shaper};
-use crate::config::env::Lookup;
-use crate::config::problem::Position;
-use crate::config::yaml::{Node, Value};
-use crate::config::{Problem, Problems};
 use admin::Resource;
+use config::{Problem, Problems};
 use document::Format;
+use document::Position;
+use document::variables::Lookup;
+use document::{Node, Value};
 use model::Kind;
 use serde_json::Map;
 use std::collections::HashMap;

@@ -3,9 +3,9 @@
 
 use super::names::id_of;
 use super::place::Origin;
-use crate::config::yaml::{Node, Value};
-use crate::config::{Problem, Problems};
 use admin::Resource;
+use config::{Problem, Problems};
+use document::{Node, Value};
 use model::Kind;
 use serde_json::{Map, Value as Json, json};
 

@@ -145,7 +145,7 @@ mod tests {
             let settings = serve(&line).unwrap().settings().unwrap_or_else(|report| panic!("{report}"));
             assert!(settings.warnings.problems.is_empty(), "{}", settings.warnings);
             let settings = settings.settings;
-            let shown = |listen: &[crate::config::settings::Listen]| {
+            let shown = |listen: &[config::settings::Listen]| {
                 listen.iter().map(|listen| listen.address.to_string()).collect::<Vec<_>>()
             };
             assert_eq!(

@@ -1,9 +1,9 @@
 //! `config.yaml`, declarative files, transcoding to gRPC.
 
 use super::store::LINE_ENDS;
-use ::gateway::config::{Problem, read_text};
 use ::gateway::declarative::keys_of;
 use ::protos::Definitions;
+use config::{Problem, read_text};
 use model::Kind;
 use plugins::grpc_transcode::fuzzing::{from_frame, to_frame};
 use serde_json::{Map, Value};

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::listening::Ports;
-use crate::config::Reach;
-use crate::config::read::{Field, Section};
-use crate::config::settings::{Admin, AdminKey, AdminRole, AdminTls, AdminVersion};
+use crate::Reach;
+use crate::reader::{Field, Section};
+use crate::settings::{Admin, AdminKey, AdminRole, AdminTls, AdminVersion};
 
 /// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
 pub(super) fn read<'a>(
@@ -113,7 +113,7 @@ fn admin_key(item: &Field<'_>, listen: SocketAddr, reach: Reach) -> Option<Admin
             }
         };
     }
-    if reach == Reach::Anyone && admin::is_well_known(key) {
+    if reach == Reach::Anyone && secrets::is_well_known_admin_key(key) {
         const HINT: &str = "write a key of your own, or leave it empty to have one generated";
         if !listen.ip().is_loopback() {
             let message = format!(

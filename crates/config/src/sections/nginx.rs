@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use observe::error_log::Level;
 
-use crate::config::defaults::{STREAM_FORMAT, STREAM_LOG};
-use crate::config::env::Lookup;
-use crate::config::problem::{Problem, Problems};
-use crate::config::read::{Field, Section};
-use crate::config::settings::{AccessLog, Escape, Http, Logs, Process, UpstreamPool};
-use crate::config::units;
-use crate::config::yaml::Value;
+use crate::env::Lookup;
+use crate::problem::{Problem, Problems};
+use crate::reader::{Field, Section};
+use crate::settings::defaults::{STREAM_FORMAT, STREAM_LOG};
+use crate::settings::{AccessLog, Escape, Http, Logs, Process, UpstreamPool};
+use crate::units;
+use crate::yaml::Value;
 
 /// More workers than this are a typing error on any machine there is.
 const MAX_WORKERS: i64 = 1_024;
@@ -244,8 +244,8 @@ fn number(section: Section<'_>, key: &str, least: i64, default: usize) -> usize 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::problem::Severity;
-    use crate::config::yaml;
+    use crate::problem::Severity;
+    use crate::yaml;
 
     #[test]
     fn a_user_is_the_one_that_runs_the_gateway_or_a_mistake() {

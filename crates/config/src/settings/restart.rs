@@ -3,7 +3,7 @@
 //! A reload puts everything in force but what the control plane's servers and the threads are made of. That is named
 //! here: an operator must not believe that it holds.
 
-use super::settings::Settings;
+use super::Settings;
 
 impl Settings {
     /// The names of those keys that differ in `new` and take effect at a restart alone.
@@ -41,7 +41,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::read_text;
+    use crate::read_text;
 
     #[test]
     fn servers_and_threads_wait_and_nothing_else_does() {

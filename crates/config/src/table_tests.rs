@@ -1,8 +1,8 @@
 //! Holds the table of keys to the reader, the settings and the documents.
 
-use super::read::Section;
+use super::reader::{Section, keys};
 use super::table::{self, Effect, Key, Kind, render};
-use super::{Problems, Reach, Settings, keys, read_text, sections, yaml};
+use super::{Context, Problems, Settings, read_text, sections, yaml};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn every_key_with_an_effect_is_read_and_no_other() {
         let root = yaml::parse(&text).unwrap_or_else(|problem| panic!("{problem:?}\n{text}"));
         let problems = Problems::default();
         keys::check(&root, &problems);
-        sections::read(&Section::root(&root, &problems), &|_| None, Reach::Anyone, &problems);
+        sections::read(&Section::root(&root, &problems), &Context::new(&|_| None), &problems);
         asked.append(&mut problems.asked.take());
     }
     let with_effect = |key: &&Key| !matches!(key.effect, Effect::Nothing { .. });
@@ -50,7 +50,7 @@ fn every_key_with_an_effect_is_read_and_no_other() {
 
 #[test]
 fn every_setting_is_used_by_somebody() {
-    let source = include_str!("settings.rs");
+    let source = include_str!("settings/mod.rs");
     let fields = source.lines().filter_map(|line| {
         let name = line.trim().strip_prefix("pub ")?.split_once(": ")?.0;
         name.bytes()
@@ -58,7 +58,7 @@ fn every_setting_is_used_by_somebody() {
             .then_some(name)
     });
     let mut users = String::new();
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../gateway/src")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "rs") {
             users.push_str(&std::fs::read_to_string(path).unwrap());

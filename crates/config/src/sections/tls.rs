@@ -2,10 +2,10 @@
 
 use super::listening::Ports;
 use super::node_listening::{self, Addresses};
-use crate::config::defaults::TLS_PORT;
-use crate::config::read::{Field, Section};
-use crate::config::settings::{Tls, TrustedFile};
-use crate::config::yaml::Value;
+use crate::reader::{Field, Section};
+use crate::settings::defaults::TLS_PORT;
+use crate::settings::{Tls, TrustedFile};
+use crate::yaml::Value;
 use tls::{Protocols, Refusal, Server, ServerOptions};
 
 /// The settings of TLS.

@@ -9,10 +9,10 @@ use ipnet::IpNet;
 
 use super::listening::Ports;
 use super::node_listening::{self, Addresses};
-use crate::config::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
-use crate::config::read::{Field, Section};
-use crate::config::settings::{Files, Listen, Proxy, RouterKind, loopback};
-use crate::config::yaml::Value;
+use crate::reader::{Field, Section};
+use crate::settings::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
+use crate::settings::{Files, Listen, Proxy, RouterKind, loopback};
+use crate::yaml::Value;
 
 /// The data plane's settings.
 pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Reads a time. Parts go from the larger unit to the smaller, with or without spaces between them; a number without
 /// a unit counts seconds. Units: `ms s m h d w M` (30 days) `y` (365 days). The error says what is expected.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 60s, 500ms or 1h30m, found {text:?}");
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -41,7 +41,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a size in bytes. Units: `k`, `m`, `g` in either case, powers of 1024. The error says what is expected.
-pub fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 16k, 1m or a number of bytes, found {text:?}");
     let (number, unit) = leading_number(text.trim()).ok_or_else(wrong)?;
     let factor: u64 = match unit {

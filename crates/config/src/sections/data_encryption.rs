@@ -1,9 +1,9 @@
 //! `apisix.data_encryption`, and `apisix.lru.secret` beside it.
 
-use crate::config::data_encryption::DataEncryption;
-use crate::config::problem::{Problem, Problems};
-use crate::config::read::{Field, Section};
-use crate::config::yaml::Value;
+use crate::problem::{Problem, Problems};
+use crate::reader::{Field, Section};
+use crate::settings::data_encryption::DataEncryption;
+use crate::yaml::Value;
 use std::time::Duration;
 
 /// Sees to it that nodes which share etcd read each other's secrets. Without a keyring each would make a key of its own, so

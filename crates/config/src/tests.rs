@@ -2,14 +2,17 @@ use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::settings::{Listen, loopback};
-use super::{Loaded, Problem, Report, Settings, Severity, read_text};
+use super::{BuiltIn, Context, Loaded, Problem, Report, Settings, Severity, read_text};
 
 fn no_variables(_: &str) -> Option<String> {
     None
 }
 
 fn read(text: &str) -> Result<Loaded, Report> {
-    read_text("conf/config.yaml", text, &no_variables)
+    let names = |all: Vec<plugin::PluginDef>| all.iter().map(|def| def.name.to_string()).collect::<Vec<_>>();
+    let (plugins, stream_plugins) = (names(plugins::all()), names(plugins::stream()));
+    let built_in = BuiltIn { plugins: &plugins, stream_plugins: &stream_plugins };
+    super::read("conf/config.yaml", text, &Context { built_in, ..Context::new(&no_variables) })
 }
 
 fn settings(text: &str) -> Settings {
@@ -336,8 +339,8 @@ fn keys_never_appear_in_debug_output() {
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let report = super::load(Some("no/such/config.yaml".as_ref()), &no_variables, super::Reach::Anyone)
-        .expect_err("there is no file");
+    let path = Some("no/such/config.yaml".as_ref());
+    let report = super::load(path, &Context::new(&no_variables)).expect_err("there is no file");
     assert!(
         report.to_string().starts_with("no/such/config.yaml: the configuration can't be read: "),
         "{report}"

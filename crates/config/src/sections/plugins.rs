@@ -1,9 +1,9 @@
 //! `plugins`, `stream_plugins` and `plugin_attr`.
 
 use super::listening::Ports;
-use crate::config::read::{Field, Section};
-use crate::config::settings::Metrics;
-use crate::config::yaml::Value;
+use crate::reader::{Field, Section};
+use crate::settings::Metrics;
+use crate::yaml::Value;
 
 /// A list of plugin names. The key with nothing behind it is an empty list, as in APISIX.
 pub(super) fn names(root: &Section<'_>, key: &str) -> Option<Vec<String>> {
@@ -14,11 +14,16 @@ pub(super) fn names(root: &Section<'_>, key: &str) -> Option<Vec<String>> {
 }
 
 /// Warns of names in the list at `key` that are none of `built_in`: of one that is most likely misspelt by itself, and of
-/// the others, which APISIX has, in one line.
-pub(super) fn check_names(root: &Section<'_>, key: &str, built_in: &[&str]) {
+/// the others, which APISIX has, in one line. Without built-in plugins nothing is checked.
+pub(super) fn check_names(root: &Section<'_>, key: &str, built_in: &[String]) {
+    if built_in.is_empty() {
+        return;
+    }
     let mut missing = Vec::new();
     for item in root.list(key).unwrap_or_default() {
-        let Some(name) = item.text().filter(|name| !built_in.contains(name)) else { continue };
+        let Some(name) = item.text().filter(|name| !built_in.iter().any(|known| known == name)) else {
+            continue;
+        };
         // Names of APISIX's plugins lie two letters from each other; a typing error is one.
         match built_in.iter().find(|other| strsim::damerau_levenshtein(name, other) == 1) {
             Some(near) => {
@@ -50,7 +55,7 @@ pub(super) fn metrics<'a>(section: &Section<'a>, ports: &mut Ports<'a>) -> Metri
     let enabled = section.bool("enable_export_server", true);
     let (address, field) = section
         .section("export_addr")
-        .address(default.listen.unwrap_or_else(|| crate::config::settings::loopback(0)));
+        .address(default.listen.unwrap_or_else(|| crate::settings::loopback(0)));
     if enabled {
         ports.claim("the metrics server", address, field);
     }

@@ -1,6 +1,6 @@
 //! `apisix.proxy_cache`: the zones that responses are kept in.
 
-use crate::config::read::{Field, Section};
+use crate::reader::{Field, Section};
 use cache::{DiskSpec, ZoneSpec, ZoneSpecs};
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ fn levels(field: &Field<'_>) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::read_text;
+    use crate::read_text;
     use cache::{DiskSpec, ZoneSpec, ZoneSpecs};
     use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! `discovery`: where the nodes of services are known. Each kind of it has its own keys, which it reads itself.
 
-use crate::config::read::Section;
+use crate::reader::Section;
 use discovery::Config;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(super) fn discovery(root: &Section<'_>) -> Config {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::read_text;
+    use crate::read_text;
 
     #[test]
     fn kinds_that_are_not_built_are_named_and_mistakes_have_a_path() {

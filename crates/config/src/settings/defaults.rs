@@ -8,7 +8,7 @@ use observe::access_log::{BUFFER_DEFAULT, DEFAULT_FORMAT};
 use observe::error_log::Level;
 use plugin::BodyLimits;
 
-use super::settings::{
+use super::{
     AccessLog, Admin, AdminVersion, Escape, Files, Http, Listen, Logs, Metrics, Process, Proxy, RouterKind,
     Tls, TrustedFile, UpstreamPool, loopback,
 };

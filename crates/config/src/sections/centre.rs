@@ -6,8 +6,8 @@ use std::time::Duration;
 use store::etcd::Endpoint;
 use store::file::Format;
 
-use crate::config::centre::{Etcd, Provider, Role};
-use crate::config::read::{Field, Section};
+use crate::reader::{Field, Section};
+use crate::settings::provider::{Etcd, Provider, Role};
 
 /// A word of `config_provider`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn etcd(section: &Section<'_>) -> Etcd {
         None => default.endpoints,
         // One address may stand without a list around it.
         Some(field) => match field.value() {
-            crate::config::yaml::Value::List(_) => {
+            crate::yaml::Value::List(_) => {
                 let endpoints: Vec<Endpoint> =
                     field.list().unwrap_or_default().into_iter().filter_map(endpoint).collect();
                 if field.list().is_some_and(|items| items.is_empty()) {
@@ -122,7 +122,7 @@ fn etcd(section: &Section<'_>) -> Etcd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read_text;
+    use crate::read_text;
 
     fn settings(text: &str) -> Result<(Role, Provider, bool), String> {
         let keyring = match text.strip_prefix("apisix: {") {

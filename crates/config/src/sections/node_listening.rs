@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::listening::Ports;
-use crate::config::read::Field;
-use crate::config::settings::Listen;
-use crate::config::yaml::Value;
+use crate::reader::Field;
+use crate::settings::Listen;
+use crate::yaml::Value;
 
 /// The addresses of one server, none twice.
 pub(super) struct Addresses {

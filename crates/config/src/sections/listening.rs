@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::config::problem::{Problem, Problems};
-use crate::config::read::Field;
+use crate::problem::{Problem, Problems};
+use crate::reader::Field;
 
 /// The addresses of all servers, in the order they were claimed.
 #[derive(Default)]

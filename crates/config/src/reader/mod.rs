@@ -1,20 +1,22 @@
 //! Typed reading of the tree: every getter answers with what it found or a default, and keeps each mistake.
 
+pub(crate) mod keys;
+
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::env::join;
-use super::keys::nearest;
-use super::problem::{Position, Problem, Problems};
-use super::units;
-use super::yaml::{Node, Value};
+use crate::env::join;
+use crate::problem::{Position, Problem, Problems};
+use crate::units;
+use crate::yaml::{Node, Value};
+use keys::nearest;
 
 /// A mapping of the file, or the absence of one, which reads like an empty mapping.
 #[derive(Clone)]
-pub struct Section<'a> {
+pub(crate) struct Section<'a> {
     node: Option<&'a Node>,
     path: String,
     problems: &'a Problems,
@@ -22,7 +24,7 @@ pub struct Section<'a> {
 
 /// A value that stands in the file; null counts as absent.
 #[derive(Clone)]
-pub struct Field<'a> {
+pub(crate) struct Field<'a> {
     node: &'a Node,
     path: String,
     problems: &'a Problems,
@@ -30,7 +32,7 @@ pub struct Field<'a> {
 
 impl<'a> Section<'a> {
     /// The whole document.
-    pub fn root(node: &'a Node, problems: &'a Problems) -> Self {
+    pub(crate) fn root(node: &'a Node, problems: &'a Problems) -> Self {
         let mut root = Self { node: None, path: String::new(), problems };
         if node.value != Value::Null {
             root.node = Field { node, path: String::new(), problems }.mapping();
@@ -39,13 +41,13 @@ impl<'a> Section<'a> {
     }
 
     /// The mapping at `key`.
-    pub fn section(&self, key: &str) -> Section<'a> {
+    pub(crate) fn section(&self, key: &str) -> Section<'a> {
         let node = self.field(key).and_then(|field| field.mapping());
         Section { node, path: join(&self.path, key), problems: self.problems }
     }
 
     /// The value at `key`.
-    pub fn field(&self, key: &str) -> Option<Field<'a>> {
+    pub(crate) fn field(&self, key: &str) -> Option<Field<'a>> {
         #[cfg(test)]
         self.problems.asked.borrow_mut().insert(pattern(&join(&self.path, key)));
         let node = self.node?.get(key)?;
@@ -53,58 +55,58 @@ impl<'a> Section<'a> {
     }
 
     /// Whether `key` stands there with nothing or an empty list behind it: the operator emptied the default.
-    pub fn is_emptied(&self, key: &str) -> bool {
+    pub(crate) fn is_emptied(&self, key: &str) -> bool {
         let Some(Value::Map(entries)) = self.node.map(|node| &node.value) else { return false };
         entries.iter().any(|entry| entry.key == key && entry.value.value == Value::Null)
     }
 
     /// A boolean.
-    pub fn bool(&self, key: &str, default: bool) -> bool {
+    pub(crate) fn bool(&self, key: &str, default: bool) -> bool {
         self.field(key).and_then(|field| field.bool()).unwrap_or(default)
     }
 
     /// nginx's `on` and `off`, which YAML may have read as a boolean.
-    pub fn switch(&self, key: &str, default: bool) -> bool {
+    pub(crate) fn switch(&self, key: &str, default: bool) -> bool {
         self.field(key).and_then(|field| field.switch()).unwrap_or(default)
     }
 
     /// An integer in a range.
-    pub fn integer(&self, key: &str, range: RangeInclusive<i64>, default: i64) -> i64 {
+    pub(crate) fn integer(&self, key: &str, range: RangeInclusive<i64>, default: i64) -> i64 {
         self.field(key).and_then(|field| field.integer(range)).unwrap_or(default)
     }
 
     /// A string.
-    pub fn text(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
         self.field(key).and_then(|field| field.text())
     }
 
     /// A time in nginx's notation; a plain number counts seconds.
-    pub fn duration(&self, key: &str, default: Duration) -> Duration {
+    pub(crate) fn duration(&self, key: &str, default: Duration) -> Duration {
         self.field(key).and_then(|field| field.duration()).unwrap_or(default)
     }
 
     /// A size in nginx's notation; a plain number counts bytes.
-    pub fn size(&self, key: &str, default: u64) -> u64 {
+    pub(crate) fn size(&self, key: &str, default: u64) -> u64 {
         self.field(key).and_then(|field| field.size()).unwrap_or(default)
     }
 
     /// One of a set of words.
-    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> T {
+    pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> T {
         self.field(key).and_then(|field| field.choice(choices)).unwrap_or(default)
     }
 
     /// The items of a list; `None` where there is none.
-    pub fn list(&self, key: &str) -> Option<Vec<Field<'a>>> {
+    pub(crate) fn list(&self, key: &str) -> Option<Vec<Field<'a>>> {
         self.field(key).and_then(|field| field.list())
     }
 
     /// A list of strings; `None` where there is none.
-    pub fn texts(&self, key: &str) -> Option<Vec<String>> {
+    pub(crate) fn texts(&self, key: &str) -> Option<Vec<String>> {
         Some(self.list(key)?.iter().filter_map(Field::text).map(str::to_owned).collect())
     }
 
     /// An address from the keys `ip` and `port` of this section, and the place where either is named.
-    pub fn address(&self, default: SocketAddr) -> (SocketAddr, Option<Field<'a>>) {
+    pub(crate) fn address(&self, default: SocketAddr) -> (SocketAddr, Option<Field<'a>>) {
         let (ip, port) = (self.field("ip"), self.field("port"));
         let address = SocketAddr::new(
             ip.as_ref().and_then(Field::ip).unwrap_or(default.ip()),
@@ -116,33 +118,33 @@ impl<'a> Section<'a> {
 
 impl<'a> Field<'a> {
     /// Where the value begins.
-    pub fn at(&self) -> Position {
+    pub(crate) fn at(&self) -> Position {
         self.node.at
     }
 
     /// The value as it stands.
-    pub fn value(&self) -> &'a Value {
+    pub(crate) fn value(&self) -> &'a Value {
         &self.node.value
     }
 
     /// This value as a section; only for one that is a mapping.
-    pub fn as_section(&self) -> Section<'a> {
+    pub(crate) fn as_section(&self) -> Section<'a> {
         Section { node: self.mapping(), path: self.path.clone(), problems: self.problems }
     }
 
     /// Keeps an error about this value. Returns `None`, so that a reader can end with it.
-    pub fn fail<T>(&self, message: impl Into<String>, hint: impl Into<String>) -> Option<T> {
+    pub(crate) fn fail<T>(&self, message: impl Into<String>, hint: impl Into<String>) -> Option<T> {
         self.problems.add(Problem::error(Some(self.node.at), &self.path, message).hint(hint));
         None
     }
 
     /// Keeps a warning about this value.
-    pub fn warn(&self, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn warn(&self, message: impl Into<String>, hint: impl Into<String>) {
         self.problems.add(Problem::warning(Some(self.node.at), &self.path, message).hint(hint));
     }
 
     /// A boolean.
-    pub fn bool(&self) -> Option<bool> {
+    pub(crate) fn bool(&self) -> Option<bool> {
         match &self.node.value {
             Value::Bool(value) => Some(*value),
             Value::Filled(text) if text == "true" => Some(true),
@@ -152,7 +154,7 @@ impl<'a> Field<'a> {
     }
 
     /// nginx's `on` or `off`.
-    pub fn switch(&self) -> Option<bool> {
+    pub(crate) fn switch(&self) -> Option<bool> {
         match &self.node.value {
             Value::Bool(value) => Some(*value),
             Value::Text(text) | Value::Filled(text) if matches!(text.as_str(), "on" | "true") => Some(true),
@@ -164,7 +166,7 @@ impl<'a> Field<'a> {
     }
 
     /// An integer in a range. A string of digits will do, as in APISIX.
-    pub fn integer(&self, range: RangeInclusive<i64>) -> Option<i64> {
+    pub(crate) fn integer(&self, range: RangeInclusive<i64>) -> Option<i64> {
         let number = match &self.node.value {
             Value::Int(number) => Some(*number),
             Value::Text(text) | Value::Filled(text) => text.trim().parse().ok(),
@@ -183,12 +185,12 @@ impl<'a> Field<'a> {
     }
 
     /// A port. 0 lets the kernel choose one.
-    pub fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         self.integer(0..=65_535).and_then(|port| u16::try_from(port).ok())
     }
 
     /// A string.
-    pub fn text(&self) -> Option<&'a str> {
+    pub(crate) fn text(&self) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) | Value::Filled(text) => Some(text),
             Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
@@ -199,7 +201,7 @@ impl<'a> Field<'a> {
     }
 
     /// A time.
-    pub fn duration(&self) -> Option<Duration> {
+    pub(crate) fn duration(&self) -> Option<Duration> {
         const HINT: &str = "units are ms, s, m, h, d, w, M and y; a number without a unit counts seconds";
         match &self.node.value {
             Value::Int(seconds) if *seconds >= 0 => Some(Duration::from_secs(seconds.unsigned_abs())),
@@ -216,7 +218,7 @@ impl<'a> Field<'a> {
     }
 
     /// A size in bytes.
-    pub fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         const HINT: &str = "units are k, m and g; a number without a unit counts bytes";
         match &self.node.value {
             Value::Int(bytes) if *bytes >= 0 => Some(bytes.unsigned_abs()),
@@ -229,7 +231,7 @@ impl<'a> Field<'a> {
     }
 
     /// One of a set of words.
-    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
         if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
             return Some(*choice);
@@ -243,7 +245,7 @@ impl<'a> Field<'a> {
     }
 
     /// An IP address, IPv6 with or without nginx's brackets.
-    pub fn ip(&self) -> Option<IpAddr> {
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
         let text = self.text()?;
         let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(text);
         match bare.parse() {
@@ -255,7 +257,7 @@ impl<'a> Field<'a> {
     }
 
     /// An address or a range of them.
-    pub fn network(&self) -> Option<IpNet> {
+    pub(crate) fn network(&self) -> Option<IpNet> {
         let text = self.text()?;
         let network = text.parse::<IpNet>().ok().or_else(|| Some(text.parse::<IpAddr>().ok()?.into()));
         match network {
@@ -265,7 +267,7 @@ impl<'a> Field<'a> {
     }
 
     /// The items of a list.
-    pub fn list(&self) -> Option<Vec<Field<'a>>> {
+    pub(crate) fn list(&self) -> Option<Vec<Field<'a>>> {
         let Value::List(items) = &self.node.value else {
             return self.mismatch("a list", "begin each item with \"- \" on a line of its own");
         };
@@ -275,7 +277,7 @@ impl<'a> Field<'a> {
     }
 
     /// Anything, as JSON. A string that holds a variable becomes a number or boolean where it looks like one.
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         self.node.to_json()
     }
 

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::listening::Ports;
 use super::node_listening::Addresses;
-use crate::config::read::{Field, Section};
-use crate::config::settings::{Listen, ProxyProtocol, StreamListen, Streams};
-use crate::config::yaml::Value;
+use crate::reader::{Field, Section};
+use crate::settings::{Listen, ProxyProtocol, StreamListen, Streams};
+use crate::yaml::Value;
 use wire::proxy_protocol::Version;
 
 /// Ports of one range. Each is a socket per worker, so a larger range is a mistake more often than a wish.
@@ -160,8 +160,8 @@ fn is_new(field: &Field<'_>, address: SocketAddr, mut known: impl Iterator<Item 
 
 #[cfg(test)]
 mod tests {
-    use crate::config::read_text;
-    use crate::config::settings::Settings;
+    use crate::read_text;
+    use crate::settings::Settings;
 
     fn settings(text: &str) -> Settings {
         read_text("f", text, &|_| None).unwrap_or_else(|report| panic!("{report}")).settings

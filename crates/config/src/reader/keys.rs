@@ -3,16 +3,16 @@
 //! APISIX accepts unknown keys in silence. So do we, with a warning and the nearest known key, because a mistyped key
 //! that has no effect is found late. A known key that changes nothing is a warning too, where it asks for something.
 
-use super::env::join;
-use super::problem::{Problem, Problems};
-use super::table::{self, Effect, Key, Kind};
-use super::yaml::{Entry, Node, Value};
+use crate::env::join;
+use crate::problem::{Problem, Problems};
+use crate::table::{self, Effect, Key, Kind};
+use crate::yaml::{Entry, Node, Value};
 
 /// How many edits may lie between a key and the one that was meant, at most.
 const NEAR: usize = 3;
 
 /// Warns of keys that nobody knows and of keys that have no effect.
-pub fn check(root: &Node, problems: &Problems) {
+pub(crate) fn check(root: &Node, problems: &Problems) {
     check_below(root, "", "", problems);
 }
 
@@ -85,7 +85,7 @@ fn written(value: &Value) -> String {
 }
 
 /// The candidate that `key` was most likely meant to be, where one is near enough. Used for values as well.
-pub fn nearest<'a>(key: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(key: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(key, candidate), *candidate))
@@ -97,8 +97,8 @@ pub fn nearest<'a>(key: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::yaml::parse;
     use super::*;
+    use crate::yaml::parse;
 
     fn findings(text: &str) -> Vec<(u32, u32, String, Option<String>)> {
         let problems = Problems::default();

@@ -13,15 +13,14 @@ mod proxy_cache;
 mod streams;
 mod tls;
 
-use super::Reach;
-use super::centre::{Provider, Role};
-use super::env::Lookup;
-use super::problem::Problems;
-use super::read::Section;
-use super::settings::{Admin, ProxyProtocol, Settings};
+use crate::Context;
+use crate::problem::Problems;
+use crate::reader::Section;
+use crate::settings::provider::{Provider, Role};
+use crate::settings::{Admin, ProxyProtocol, Settings};
 
 /// Reads all sections, then checks what lies across them.
-pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problems: &Problems) -> Settings {
+pub(super) fn read(root: &Section<'_>, context: &Context<'_>, problems: &Problems) -> Settings {
     let apisix = root.section("apisix");
     let nginx = root.section("nginx_config");
     let mut ports = listening::Ports::default();
@@ -30,7 +29,7 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     let deployment = root.section("deployment");
     let (role, provider) = centre::read(&deployment, enabled);
     let enabled = enabled && role != Role::DataPlane;
-    let admin = deployment::read(&deployment, enabled, reach, &mut ports);
+    let admin = deployment::read(&deployment, enabled, context.reach, &mut ports);
     let mode = apisix.choice("proxy_mode", &streams::MODES, streams::MODES[0].1);
     let status = apisix::status(&apisix, &mut ports);
     let control = apisix::control(&apisix, &mut ports);
@@ -51,12 +50,10 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
     if matches!(provider, Provider::Etcd(_)) {
         data_encryption::share(&mut data_encryption, &deployment, problems);
     }
-    let names = |all: &[plugin::PluginDef]| all.iter().map(|def| def.name.to_string()).collect::<Vec<_>>();
     for (key, built_in) in
-        [("plugins", names(&::plugins::all())), ("stream_plugins", names(&::plugins::stream()))]
+        [("plugins", context.built_in.plugins), ("stream_plugins", context.built_in.stream_plugins)]
     {
-        let built_in: Vec<&str> = built_in.iter().map(String::as_str).collect();
-        plugins::check_names(root, key, &built_in);
+        plugins::check_names(root, key, built_in);
     }
     ports.report_conflicts(problems);
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -68,7 +65,7 @@ pub(super) fn read(root: &Section<'_>, lookup: Lookup<'_>, reach: Reach, problem
         tls,
         proxy_protocol,
         streams,
-        process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), lookup, problems),
+        process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), context.variables, problems),
         http: nginx::http(&nginx.section("http")),
         logs: nginx::logs(&nginx),
         files: apisix::files(&apisix),

@@ -3,15 +3,20 @@
 //! The defaults are APISIX's (`apisix/cli/config.lua` of 3.18) unless the field says otherwise; the fields are grouped
 //! by who uses them, and each names the key it comes from.
 
+pub mod data_encryption;
+pub mod defaults;
+pub mod provider;
+mod restart;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::centre::{Provider, Role};
-use super::data_encryption::DataEncryption;
+use data_encryption::DataEncryption;
 use discovery::names::Asking;
 use ipnet::IpNet;
 use observe::error_log::Level;
+use provider::{Provider, Role};
 use wire::proxy_protocol::Version;
 
 /// The settings of one run.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-pub use document::Position;
+pub(crate) use document::Position;
 
 /// Whether the gateway may start all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

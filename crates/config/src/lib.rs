@@ -1,0 +1,131 @@
+//! `config.yaml`: APISIX's file, read into [`Settings`].
+//!
+//! [`load`] reads a file and [`read_text`] a text. The text becomes a tree with positions, variables are replaced, keys
+//! are compared with those of the [`table`], and then each section reads its part. All mistakes are collected; only a
+//! syntax error ends the reading at once.
+
+mod env;
+mod problem;
+mod reader;
+mod sections;
+pub mod settings;
+pub mod table;
+mod units;
+mod yaml;
+
+use std::io;
+use std::path::Path;
+
+pub use document::variables::Lookup;
+pub use problem::{Problem, Problems, Report, Severity};
+pub use settings::Settings;
+
+/// Where the file is looked for when none is named.
+pub const DEFAULT_PATH: &str = "conf/config.yaml";
+
+/// No configuration is larger: 4 MiB would be a plugin list of 200,000 lines.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// Whom the Admin API of these settings will answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// Whoever the settings say.
+    #[default]
+    Anyone,
+    /// This machine alone, whatever the settings say: keys that everybody knows do no harm.
+    ThisMachine,
+}
+
+/// What a configuration is read with besides its text.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The environment's variables.
+    pub variables: Lookup<'a>,
+    /// Whom the Admin API will answer.
+    pub reach: Reach,
+    /// The plugins that the binary has.
+    pub built_in: BuiltIn<'a>,
+}
+
+/// The names of built-in plugins. An empty list leaves the names in the configuration unchecked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BuiltIn<'a> {
+    /// Plugins for HTTP.
+    pub plugins: &'a [String],
+    /// Plugins for streams.
+    pub stream_plugins: &'a [String],
+}
+
+impl<'a> Context<'a> {
+    /// A context with these variables alone.
+    #[must_use]
+    pub fn new(variables: Lookup<'a>) -> Self {
+        Self { variables, reach: Reach::default(), built_in: BuiltIn::default() }
+    }
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+/// Settings, and the warnings about them.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Warnings alone.
+    pub warnings: Report,
+}
+
+/// Reads the file at `path`, or the defaults if `path` is `None`.
+///
+/// # Errors
+/// Every mistake of the file, with its warnings.
+pub fn load(path: Option<&Path>, context: &Context<'_>) -> Result<Loaded, Report> {
+    let Some(path) = path else { return read("the environment", "", context) };
+    let file = path.display().to_string();
+    match stdx::file::read_text(path, MAX_FILE_BYTES) {
+        Ok(text) => read(&file, &text, context),
+        Err(error) => {
+            let problem = Problem::error(None, "", format!("the configuration can't be read: {error}"));
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "name another file with -c, or leave -c out to start with the defaults"
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "make the file readable for the user who starts the gateway"
+                }
+                _ => "it has to be a regular file with UTF-8 text",
+            };
+            Err(Report { file, problems: vec![problem.hint(hint)] })
+        }
+    }
+}
+
+/// Reads a configuration from its text, with these variables alone. `file` is its name in messages.
+///
+/// # Errors
+/// Every mistake of the text, with its warnings.
+pub fn read_text(file: &str, text: &str, variables: Lookup<'_>) -> Result<Loaded, Report> {
+    read(file, text, &Context::new(variables))
+}
+
+fn read(file: &str, text: &str, context: &Context<'_>) -> Result<Loaded, Report> {
+    let mut root = match yaml::parse(text) {
+        Ok(root) => root,
+        Err(problem) => return Err(Report { file: file.into(), problems: vec![problem] }),
+    };
+    let problems = Problems::default();
+    env::substitute(&mut root, "", context.variables, &problems);
+    reader::keys::check(&root, &problems);
+    let settings = sections::read(&reader::Section::root(&root, &problems), context, &problems);
+    let report = Report { file: file.into(), problems: problems.into_sorted() };
+    if report.errors() > 0 { Err(report) } else { Ok(Loaded { settings, warnings: report }) }
+}
+
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod tests;
