@@ -53,7 +53,11 @@ pub(crate) async fn waiting(
     if args.get("wait") != Some("all") {
         return answer.await;
     }
-    let limit = args.get("timeout").and_then(duration).unwrap_or(TIMEOUT_DEFAULT).min(TIMEOUT_MAX);
+    let limit = args
+        .get("timeout")
+        .and_then(|text| stdx::units::duration(text).ok())
+        .unwrap_or(TIMEOUT_DEFAULT)
+        .min(TIMEOUT_MAX);
     let (answer, revision) =
         WRITTEN.scope(Cell::new(0), async { (answer.await, WRITTEN.with(Cell::get)) }).await;
     let answer = answer?;
@@ -98,32 +102,9 @@ fn missing(members: &[Member], revision: u64) -> Option<String> {
     Some(format!("{there} of {}; waiting for {}", members.len(), names.join(", ")))
 }
 
-/// `5s`, `500ms` or a number of seconds.
-fn duration(text: &str) -> Option<Duration> {
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(ms), _) => number(ms).map(Duration::from_millis),
-        (None, Some(seconds)) => number(seconds).map(Duration::from_secs),
-        (None, None) => number(text).map(Duration::from_secs),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        for (text, expected) in [
-            ("5s", Some(Duration::from_secs(5))),
-            ("250ms", Some(Duration::from_millis(250))),
-            ("3", Some(Duration::from_secs(3))),
-            ("x", None),
-            ("-1s", None),
-        ] {
-            assert_eq!(duration(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn nodes_that_are_behind_are_named() {

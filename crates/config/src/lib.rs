@@ -10,7 +10,6 @@ mod reader;
 mod sections;
 pub mod settings;
 pub mod table;
-mod units;
 mod yaml;
 
 use std::io;

@@ -275,37 +275,13 @@ fn expires(text: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// A time as nginx writes it: `30d`, `1h 30m`, `90`.
+/// A time in nginx's notation, in whole seconds: `30d`, `1h 30m`, `90`.
 fn seconds(text: &str) -> Result<u64, String> {
-    let broken = || format!("{text:?} is no time: a number with y, M, w, d, h, m or s, as in 30d");
-    let mut total = 0_u64;
-    let mut digits = String::new();
-    let mut any = false;
-    for character in text.chars().chain(['s']) {
-        let unit: u64 = match character {
-            '0'..='9' => {
-                digits.push(character);
-                continue;
-            }
-            ' ' => continue,
-            'y' => 365 * 86_400,
-            'M' => 30 * 86_400,
-            'w' => 7 * 86_400,
-            'd' => 86_400,
-            'h' => 3600,
-            'm' => 60,
-            's' => 1,
-            _ => return Err(broken()),
-        };
-        if digits.is_empty() {
-            continue;
-        }
-        let count: u64 = digits.parse().map_err(|_| broken())?;
-        total = count.checked_mul(unit).and_then(|add| total.checked_add(add)).ok_or_else(broken)?;
-        digits.clear();
-        any = true;
+    let time = stdx::units::duration(text)?;
+    match time.subsec_nanos() {
+        0 => Ok(time.as_secs()),
+        _ => Err(format!("expected a time in whole seconds, found {text:?}")),
     }
-    if any { Ok(total) } else { Err(broken()) }
 }
 
 #[cfg(test)]

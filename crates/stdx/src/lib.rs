@@ -12,6 +12,7 @@ pub mod persistent;
 pub mod priority;
 pub mod secret;
 pub mod segment;
+pub mod units;
 pub mod window;
 pub mod worker;
 

@@ -221,21 +221,10 @@ impl LoadArgs {
 
 /// `10s`, `500ms`, `1.5m`, `1h`; a plain number is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        unit => return Err(format!("{unit:?} is no unit of time; ms, s, m and h are")),
-    };
-    digits
-        .parse::<f64>()
-        .ok()
-        .and_then(|number| Duration::try_from_secs_f64(number * unit).ok())
-        // A month: longer is a slip of the pen, and sums of such times stay in range.
-        .filter(|duration| duration.as_secs() <= 31 * 86_400)
-        .ok_or_else(|| format!("{text:?} is no time such as 10s, 500ms or 2m"))
+    // Longer is a mistyped unit, and sums of such times stay in range.
+    const MAX: Duration = Duration::from_secs(31 * 86_400);
+    let time = stdx::units::fractional_duration(text)?;
+    if time > MAX { Err(format!("{text} is longer than 31 days")) } else { Ok(time) }
 }
 
 fn parse_sha256(text: &str) -> Result<Sha256, String> {

@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use stdx::units;
 
 use crate::env::join;
 use crate::problem::{Position, Problem, Problems};
-use crate::units;
 use crate::yaml::{Node, Value};
 use keys::nearest;
 

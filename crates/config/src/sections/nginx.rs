@@ -9,7 +9,7 @@ use crate::problem::{Problem, Problems};
 use crate::reader::{Field, Section};
 use crate::settings::defaults::{STREAM_FORMAT, STREAM_LOG};
 use crate::settings::{AccessLog, Escape, Http, Logs, Process, UpstreamPool};
-use crate::units;
+use stdx::units;
 use crate::yaml::Value;
 
 /// More workers than this are a typing error on any machine there is.

@@ -11,42 +11,12 @@ pub(crate) fn switch(text: &str) -> Option<bool> {
 
 /// A size in bytes: `512`, `8k`, `1m`, `2g`.
 pub(crate) fn bytes(text: &str) -> Option<u64> {
-    let (digits, factor) = match text.char_indices().last()? {
-        (at, 'k' | 'K') => (&text[..at], 1 << 10),
-        (at, 'm' | 'M') => (&text[..at], 1 << 20),
-        (at, 'g' | 'G') => (&text[..at], 1 << 30),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
+    stdx::units::size(text).ok()
 }
 
 /// A time in seconds: `30`, `300s`, `500ms`, `1h30m`.
 pub(crate) fn seconds(text: &str) -> Option<f64> {
-    let mut total = 0.0;
-    let mut rest = text;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let count: f64 = rest[..end].parse().ok()?;
-        let after = &rest[end..];
-        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let factor = match after[..unit_end].trim() {
-            "" | "s" => 1.0,
-            "ms" => 0.001,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            "w" => 604_800.0,
-            "M" => 2_592_000.0,
-            "y" => 31_536_000.0,
-            _ => return None,
-        };
-        total += count * factor;
-        rest = &after[unit_end..];
-    }
-    Some(total)
+    stdx::units::duration(text).ok().map(|time| time.as_secs_f64())
 }
 
 /// A JSON number, whole where it is: `60` and not `60.0`.

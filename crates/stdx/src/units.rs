@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 /// Reads a time. Parts go from the larger unit to the smaller, with or without spaces between them; a number without
-/// a unit counts seconds. Units: `ms s m h d w M` (30 days) `y` (365 days). The error says what is expected.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+/// a unit counts seconds. Units: `ms s m h d w M` (30 days) `y` (365 days).
+///
+/// # Errors
+/// What is expected, for a text in any other form.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 60s, 500ms or 1h30m, found {text:?}");
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -15,17 +18,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() {
         let (number, after) = leading_number(rest).ok_or_else(wrong)?;
         let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let unit_ms = match &after[..letters] {
-            "ms" => 1,
-            "s" | "" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            "w" => 604_800_000,
-            "M" => 2_592_000_000,
-            "y" => 31_536_000_000,
-            _ => return Err(wrong()),
-        };
+        let unit_ms = unit_ms(&after[..letters]).ok_or_else(wrong)?;
         // Descending units only: nginx reads `30s 1m` as a mistake too.
         if unit_ms >= smallest {
             return Err(wrong());
@@ -40,8 +33,42 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total_ms))
 }
 
-/// Reads a size in bytes. Units: `k`, `m`, `g` in either case, powers of 1024. The error says what is expected.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+/// Reads a time as [`duration`] does, or one number with a fraction and a unit: `1.5m`. nginx has no fractions, so this
+/// is for command lines alone.
+///
+/// # Errors
+/// As [`duration`].
+pub fn fractional_duration(text: &str) -> Result<Duration, String> {
+    let letters = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let fraction = text[..letters].parse::<f64>().ok().filter(|_| text.contains('.'));
+    match (fraction, unit_ms(&text[letters..])) {
+        #[expect(clippy::cast_precision_loss, reason = "a year in milliseconds is far below 2^53")]
+        (Some(number), Some(unit_ms)) => Duration::try_from_secs_f64(number * unit_ms as f64 / 1000.0)
+            .map_err(|_| format!("the time {text:?} is out of range")),
+        _ => duration(text),
+    }
+}
+
+/// The milliseconds of a unit; none is seconds.
+fn unit_ms(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "ms" => 1,
+        "s" | "" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 604_800_000,
+        "M" => 2_592_000_000,
+        "y" => 31_536_000_000,
+        _ => return None,
+    })
+}
+
+/// Reads a size in bytes. Units: `k`, `m`, `g` in either case, powers of 1024.
+///
+/// # Errors
+/// What is expected, for a text in any other form.
+pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 16k, 1m or a number of bytes, found {text:?}");
     let (number, unit) = leading_number(text.trim()).ok_or_else(wrong)?;
     let factor: u64 = match unit {
@@ -102,6 +129,19 @@ mod tests {
     }
 
     #[test]
+    fn command_lines_may_have_fractions() {
+        for (text, ms) in
+            [("1.5m", 90_000), ("0.25s", 250), ("2.0", 2_000), ("1h30m", 5_400_000), ("500ms", 500)]
+        {
+            assert_eq!(fractional_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["-1.5s", "1.5x", "1.5.5s", ".", "1.5m 3s", "1e3.0s", "inf", "9999999999999999999999.0y"]
+        {
+            assert!(fractional_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn sizes() {
         let cases =
             [("0", 0), ("16k", 16_384), ("16K", 16_384), ("1m", 1 << 20), ("2G", 2 << 30), ("512", 512)];
@@ -116,7 +156,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in any::<String>()) {
-            let _ = (duration(&text), size(&text));
+            let _ = (duration(&text), fractional_duration(&text), size(&text));
         }
     }
 }
