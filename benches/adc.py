@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Drives the gateway's Admin API with APISIX's own declarative client, ADC (https://github.com/api7/adc).
+"""Tests the gateway's Admin API with APISIX's own declarative client, ADC (https://github.com/api7/adc).
 
     benches/adc.py ADC DIR [--routes 6000] [--tidegate BINARY] [--store embedded|etcd]
 
-ADC is what is executed: `adc`, or a bundle of it (`node adc.cjs`, in quotes). For each of ADC's backends `apisix` and
-`apisix-standalone` a gateway is started in DIR, and the same steps are taken: lint, validate, diff, sync, a second sync
-without changes, dump, a sync of what was dumped, a sync with changes, and back again; between them a document with a
-mistake, which must be refused and change nothing. The last step asks the gateway for every route. Prints Markdown; exits
-with 1 where a step fails. Each step has the time it took.
+ADC is the command to execute: `adc`, or a bundle of it (`node adc.cjs`, in quotes). For each of ADC's backends `apisix` and
+`apisix-standalone`, the script starts a gateway in DIR and runs the same steps: lint, validate, diff, sync, a second sync
+without changes, dump, a sync of the dump, a sync with changes, and back again. In between it sends a document with an error,
+which must be rejected and change nothing. The last step requests every route. Prints Markdown with the time of each step;
+exits with 1 if a step fails.
 """
 import argparse
 import copy

@@ -1,4 +1,4 @@
-"""The Admin API, as far as comparisons need it, and the routes they put there."""
+"""A client for the Admin API and the routes that the comparisons create."""
 import http.client
 import json
 import sys

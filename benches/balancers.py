@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What choosing a node costs: user instructions of one choice and the report that follows it, by algorithm.
+"""Measures load balancing: user instructions of one selection and the following outcome report, by algorithm.
 
     benches/balancers.py [--nodes 1000] [--times 20000]
 
-Builds `crates/balance/examples/choices.rs` for release and runs it under callgrind, twice for each algorithm: the second
-time chooses twice as often, and the difference is what the choices cost, without what making the balancer does. The same
-of the example's loop without a balancer is taken off. Prints Markdown.
+Builds `crates/balance/examples/choices.rs` for release and runs it under callgrind, twice for each algorithm. The second run
+selects twice as often, so the difference is the cost of the selections without the creation of the balancer. The cost of the
+example's loop without a balancer is subtracted. Prints Markdown.
 """
 import argparse
 import json

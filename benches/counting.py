@@ -1,9 +1,9 @@
-"""How the work of a process is counted: by the processor, by callgrind, and as time on a CPU.
+"""Counters for the work of a process: the processor's, callgrind's, and CPU time.
 
-- `PerfCounters`: instructions (user and kernel apart) and cycles, where the processor's counters can be reached.
-- `Callgrind`: user-space instructions of a twin that runs under valgrind; it never sees the kernel.
-- `Sleeps`: how often it had nothing to do.
-- `CpuTime`: nanoseconds on a CPU, user and kernel together, by the scheduler's own account. It stands in for cycles.
+- `PerfCounters`: instructions (user and kernel separately) and cycles, if the processor's counters are available.
+- `Callgrind`: user-space instructions of a twin that runs under valgrind; it doesn't see the kernel.
+- `Sleeps`: how often the process was idle.
+- `CpuTime`: nanoseconds on a CPU, user and kernel together, according to the scheduler. It replaces cycles.
 """
 import pathlib
 import re

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Gateways side by side on an emulated processor, which tells what none of the counters of a virtual machine may tell:
-the instructions of user space and kernel together.
+"""Compares gateways on an emulated processor, to count what virtual machines often can't count: the instructions of user
+space and kernel together.
 
     benches/emulated.py DIR [--tidegate BINARY] [--kernel VMLINUZ] [OPTION OF sidebyside.py ...]
 
-QEMU emulates one x86-64 processor whose clock advances by a nanosecond for each instruction (`-icount shift=0`). In
-there `peers.py` and `sidebyside.py` run as they do elsewhere; what the scheduler calls nanoseconds on the CPU are
-instructions. Gateway, node and wrk share the processor, the seconds of wrk are of 1,000,000,000 instructions, and rates
-and latencies mean nothing. There are no caches and nothing is predicted, so that cycles can't be had this way.
+QEMU emulates one x86-64 processor whose clock advances by a nanosecond per instruction (`-icount shift=0`). `peers.py` and
+`sidebyside.py` run in it as usual, and the scheduler's nanoseconds of CPU time are instructions. Gateway, node and wrk share
+the processor, a second of wrk has 1,000,000,000 instructions, and rates and latencies have no meaning. There are no caches
+and no branch prediction, so cycles can't be measured this way.
 
-DIR takes the guest's files. The kernel is Debian's for clouds, fetched by apt-get where none is named. Needs
-qemu-system-x86 and busybox-static beside what `peers.py` needs.
+DIR receives the guest's files. The default kernel is Debian's cloud kernel, downloaded by apt-get. Needs qemu-system-x86 and
+busybox-static in addition to the requirements of `peers.py`.
 """
 import argparse
 import os

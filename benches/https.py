@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Files over HTTPS, Tidegate beside nginx: requests and handshakes per second of the server's CPU time, as ratios.
+"""Compares Tidegate with nginx for files over HTTPS: requests and handshakes per second of the server's CPU time, as ratios.
 
     benches/https.py DIR [--tidegate BINARY] [--rounds 7] [--seconds 2] [--conns 16] [--streams 8] [--key ec|rsa]
                      [--only CASES]
 
-DIR takes configurations, certificate, files and logs. Three servers run on CPU 0, one worker each, and only one of them
-is busy at a time: nginx with the study's configuration, nginx with its best one (gzip_static, precompressed), and
-Tidegate with the study's (`tidegate serve --nginx-conf`). The client is on CPU 1: wrk for requests, h2load for those by
-HTTP/2 (`h2-`), Python's OpenSSL for handshakes. All run in turns, forth and back; ratios are taken within a round. At last
-the latency of the compressed text at 80 % of Tidegate's peak (`steady`): an open loop, counted from the intended start.
-Prints Markdown.
+DIR receives configurations, certificate, files and logs. Three servers run on CPU 0 with one worker each, and only one of
+them is busy at a time: nginx with the study's configuration, nginx with its best one (gzip_static, precompressed), and
+Tidegate with the study's (`tidegate serve --nginx-conf`). The client is on CPU 1: wrk for requests, h2load for HTTP/2
+requests (`h2-`), Python's OpenSSL for handshakes. All run alternately, forward and backward; ratios are computed within a
+round. The last measurement is the latency of the compressed text at 80 % of Tidegate's peak (`steady`): an open loop, from
+the intended start. Prints Markdown.
 
-CPU time is the scheduler's account of all threads of the server (`schedstat`), user and kernel together: what the
-neighbours of a shared machine take is not in it, what they do to caches is.
+CPU time is that of all threads of the server according to the scheduler (`schedstat`), user and kernel together. It excludes
+the CPU time of other programs on a shared machine, but includes their effects on caches.
 """
 import argparse
 import dataclasses

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What idle clients cost: resident memory of a gateway with many keep-alive connections, each after one request.
+"""Measures idle clients: resident memory of a gateway with many keep-alive connections, each after one request.
 
     benches/idle.py DIR [--conns 10000] [--path /hello] [--only NAMES]
 
-DIR is where `peers.py` has started the gateways. Clients come from several addresses of 127.0.0.0/8, so that neither
-the ephemeral ports nor a limit per address run out; this process needs as many open files as connections (`ulimit -n`).
-Prints Markdown. The relay is left out: it opens an upstream connection per client, which no gateway does.
+DIR is the folder in which `peers.py` started the gateways. Clients use several addresses of 127.0.0.0/8, so that neither the
+ephemeral ports nor a limit per address run out. This process needs one open file per connection (`ulimit -n`). Prints
+Markdown. The relay is excluded: it opens an upstream connection per client, which no gateway does.
 """
 import argparse
 import os

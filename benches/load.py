@@ -1,4 +1,4 @@
-"""The clients: wrk, `tidegate bench` and h2load for time, and one that sends an exact number of requests for counting."""
+"""Load generators: wrk, `tidegate bench` and h2load for timings, and a client that sends an exact number of requests for counting."""
 import collections
 import dataclasses
 import json

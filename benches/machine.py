@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints, as a Markdown list, the machine and the versions that figures belong to.
+"""Prints the machine and the versions of a measurement, as a Markdown list.
 
     benches/machine.py [--tidegate BINARY]
 """

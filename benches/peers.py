@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Starts the gateways that are compared, and the node behind them; stops exactly what it started.
+"""Starts the gateways to compare and the node behind them; stops exactly the processes that it started.
 
     benches/peers.py DIR [--callgrind] [--only NAMES] [--tidegate BINARY] [--light-node] [--access-log]
                          [--port NAME=PORT ...]
     benches/peers.py DIR --stop
 
-DIR takes configurations, logs, and `peers.json`, by which the other scripts find the processes. Gateways run on CPU 0
-with one worker each, the upstream on CPU 1, where the load generator belongs as well. With `--callgrind` each gateway
-has a twin under valgrind, 10000 ports higher, whose instructions can be counted where the processor's counters can't
-be reached. The upstream is nginx, or, with `--light-node`, a program that takes less of CPU 1, so that it is the
-gateways that a run saturates. Needs nginx and haproxy, and valgrind for the twins; the relay and the light node are
-built from `benches/relay`.
+DIR receives configurations, logs, and `peers.json`, with which the other scripts find the processes. Gateways run on CPU 0
+with one worker each, the upstream and the load generator on CPU 1. With `--callgrind`, each gateway has a twin under
+valgrind, 10000 ports higher, to count its instructions if the processor's counters are not available. The upstream is nginx
+or, with `--light-node`, a program that uses less of CPU 1, so that a run saturates the gateways. Needs nginx and haproxy, and
+valgrind for the twins. The relay and the light node are built from `benches/relay`.
 """
 import argparse
 import contextlib

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What many routes cost: instructions per request, time until a change takes effect, latency meanwhile.
+"""Measures many routes: instructions per request, time until a change takes effect, and latency meanwhile.
 
     benches/routes.py DIR [--routes 10,100000] [--tidegate BINARY] [--changes 50] [--rounds 5] [--seconds 4]
                       [--conns 16] [--gateway-cpus 0] [--parts load,start,instructions,changes]
 
-Starts a gateway of its own in DIR for each number of routes, loads them by the Admin API, and then
+Starts its own gateway in DIR for each number of routes, loads the routes through the Admin API, and then
 
-1. takes the time of a start, from the command until the last route answers;
-2. counts user-space instructions per request, under callgrind on the store just written, over requests spread evenly
+1. measures the time of a start, from the command until the last route answers;
+2. counts user-space instructions per request, under callgrind on the store just written, with requests distributed evenly
    over the routes;
-3. with the largest number, changes a route while wrk runs, and takes the time from sending the PUT until a request
-   shows its effect; rounds with and without changes alternate, and their p99 latencies are compared.
+3. with the largest number, changes a route while wrk runs, and measures the time from sending the PUT until a request shows
+   its effect. Rounds with and without changes alternate, and their p99 latencies are compared.
 
 A tenth of the routes end in `/*`, the others are exact paths. Prints Markdown.
 """

@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""Gateways side by side: what a proxied keep-alive request costs each, and as a ratio to nginx and the relay.
+"""Compares gateways: the cost of a proxied keep-alive request, and its ratio to nginx and the relay.
 
     benches/sidebyside.py DIR [--path /hello,/k1,/k64] [--conns 1,16,128] [--scenario none|two-plugins|forward-auth]
                               [--rounds 6] [--seconds 2] [--only NAMES] [--bench BINARY] [--no-callgrind]
                               [--emulated]
 
-DIR is where `peers.py` has started the gateways. wrk runs against one after the other, forth and back (A B C, C B A);
-ratios are taken within a round, so that what the machine does meanwhile hits both sides, and the median is shown with
-the quartiles. Prints Markdown.
+DIR is the folder in which `peers.py` started the gateways. wrk runs against one after the other, forward and backward (A B C,
+C B A). Ratios are computed within a round, so that changes of the machine affect both sides. The median is shown with the
+quartiles. Prints Markdown.
 
-User instructions come from the processor where it counts them, and otherwise from the twins under callgrind, which are
-sent an exact number of requests three times; the spread of the three is shown. Kernel instructions and cycles need the
-processor's counters; without them, time on the CPU stands in for cycles. Under `emulated.py` that time is the number of
-instructions.
+User instructions come from the processor's counters if available, and otherwise from the twins under callgrind, which receive
+an exact number of requests three times; the spread of the three is shown. Kernel instructions and cycles need the processor's
+counters; without them, CPU time replaces cycles. Under `emulated.py`, CPU time is the number of instructions.
 
-A gateway that sleeps between requests pays for being woken, which on a virtual machine may be as much as the request
-itself; the column of sleeps tells how often. `peers.py --light-node` and `--bench`, which sends with `BINARY bench` in
-place of wrk, leave the gateway less time for it.
+A gateway that sleeps between requests pays for its wake-up, which on a virtual machine can cost as much as the request itself;
+the column of sleeps shows how often. `peers.py --light-node`, and `--bench`, which sends with `BINARY bench` instead of wrk,
+leave the gateway less time to sleep.
 """
 import argparse
 import dataclasses

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a standalone file of many routes costs: the time of a start, of `config validate`, and the memory of both.
+"""Measures standalone files with many routes: the time of a start, of `config validate`, and the memory of both.
 
     benches/standalone.py DIR [--routes 1000,10000,100000] [--tidegate BINARY] [--repeats 3]
 
-Writes `apisix.yaml` and `apisix.json` with plain routes (an id, a path, an upstream of one node) into DIR, starts a data
-plane on each, and takes the time from the command until the last route answers; the memory is the peak of the process
-(`VmHWM`), and what it has 2 s later. Prints Markdown.
+Writes `apisix.yaml` and `apisix.json` with plain routes (an id, a path, an upstream with one node) into DIR, starts a data
+plane with each, and measures the time from the command until the last route answers. The memory is the peak of the process
+(`VmHWM`), and its size 2 s later. Prints Markdown.
 """
 import argparse
 import http.client

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What held WebSocket connections cost: resident memory of `tidegate` with many of them, each after one message.
+"""Measures open WebSocket connections: resident memory of `tidegate` with many of them, each after one message.
 
     benches/websockets.py BINARY [--conns 10000] [--workers 1]
 
-Starts the gateway with the route that it needs in a folder of its own, and a server that answers each upgrade and sends
-each message back. Clients come from several addresses of 127.0.0.0/8, and nodes are several ports, so that neither runs
-out; this process and the gateway need two open files a connection each (`ulimit -Hn`). Where fewer are granted,
-`--conns 9900` say, the last column tells what 10,000 come to. Prints Markdown; fails where a connection was lost, the
-growth is above 10 KB a connection, or 10,000 of them come to more than 100 MB.
+Starts the gateway with its route in a new folder, and a server that answers each upgrade and echoes each message. Clients use
+several addresses of 127.0.0.0/8, and nodes several ports, so that neither run out. This process and the gateway need two open
+files per connection each (`ulimit -Hn`). If fewer are allowed, use for example `--conns 9900`; the last column extrapolates to
+10,000. Prints Markdown. Fails if a connection was lost, if the growth is above 10 KB per connection, or if 10,000 connections
+need more than 100 MB.
 """
 import argparse
 import asyncio
