@@ -1,13 +1,13 @@
 //! The guides' commands, taken from their text: each shell block is run as a reader would run it, and has to say the
 //! lines of the `text` block that follows it.
 
-use e2e::{Home, Process, binary, eventually, own_network};
+use e2e::{Etcd, Home, Process, binary, eventually, own_network};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A fenced block: its language and its text.
-fn blocks(guide: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+fn blocks(guide: &str) -> impl Iterator<Item = (&str, &str)> {
     guide.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').unwrap_or((block, "")))
 }
 
@@ -21,12 +21,14 @@ fn shell(home: &Path, script: &str) -> Command {
     command
 }
 
-fn follow(guide: &'static str) {
+fn follow(guide: &str) {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let mut server: Option<Process> = None;
     let mut said = String::new();
+    let mut commands = 0;
     for (language, text) in blocks(guide) {
+        commands += usize::from(language == "shell");
         match language {
             "shell" if text.starts_with("tidegate serve ") || text.starts_with("tidegate start ") => {
                 // One at a time, and `exec`, so that the shell's own process is the one to end.
@@ -56,7 +58,7 @@ fn follow(guide: &'static str) {
             _ => {}
         }
     }
-    assert!(server.is_some(), "the guide has lost its commands");
+    assert!(commands > 3, "the guide has lost its commands");
 }
 
 #[test]
@@ -92,6 +94,26 @@ fn the_guide_to_streams_works() {
     own_network("guides::the_guide_to_streams_works", &[9080, 9180], |home| {
         if home == Home::Ours {
             follow(include_str!("../../../../docs/guide/streams.md"));
+        }
+    });
+}
+
+#[test]
+fn the_guide_for_users_of_apisix_works() {
+    let name = "guides::the_guide_for_users_of_apisix_works";
+    own_network(name, &[7185, 9081, 9190, 9191, 9444], |home| {
+        if home == Home::Ours {
+            let etcd = Etcd::start();
+            let upstream = r#""upstream":{"type":"roundrobin","nodes":{"127.0.0.1:1980":1}}"#;
+            etcd.put(
+                "/apisix/routes/1",
+                &format!(r#"{{"uri":"/a","plugins":{{"my-plugin":{{}}}},{upstream}}}"#),
+            );
+            etcd.put("/apisix/routes/2", &format!(r#"{{"uri":"/orders/*",{upstream}}}"#));
+            let guide = include_str!("../../../../docs/guide/from-apisix.md");
+            let own = format!("127.0.0.1:{}", etcd.port);
+            assert!(guide.contains("10.0.0.1:2379"));
+            follow(&guide.replace("10.0.0.1:2379", &own));
         }
     });
 }
