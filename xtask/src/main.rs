@@ -9,6 +9,7 @@
 
 mod cargo;
 mod ci;
+mod dist;
 mod fuzz;
 mod pgo;
 mod tidy;
@@ -32,6 +33,12 @@ const CHORES: &[Chore] = &[
         arguments: "",
         about: "everything CI runs: packages, format, lints, tidy, build, tests, docs",
         run: |root, _| ci::run(root),
+    },
+    Chore {
+        name: "dist",
+        arguments: "[BINARY [FOLDER]]",
+        about: "the files of a release: tarball, Debian package, checksums, bill of materials",
+        run: dist::run,
     },
     Chore {
         name: "fuzz",

@@ -11,6 +11,7 @@ use crate::encryption;
 use crate::health::NodesHealth;
 use crate::key_file;
 use crate::limits;
+use crate::notify::{State, notify};
 use crate::plan::Plan;
 use crate::process_plugins::ProcessPlugins;
 use crate::reload::{Running, Started};
@@ -358,6 +359,7 @@ async fn until_told(
         }
     };
     tracing::info!(target: NOTICE, ?how, "ending");
+    notify(State::Stopping);
     if how == Shutdown::Fast {
         engine.stop();
         return end;

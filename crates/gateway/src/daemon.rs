@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::notify::{State, notify};
+
 /// What the child writes when every listener is open.
 const READY: &str = "ready\n";
 
@@ -65,8 +67,9 @@ impl Announcement {
         Self { daemon_in, text }
     }
 
-    /// Every listener is open: prints the text, lets the parent go, and leaves the terminal.
+    /// Every listener is open: tells systemd, prints the text, lets the parent go, and leaves the terminal.
     pub fn ready(self) -> anyhow::Result<()> {
+        notify(State::Ready);
         if !self.text.is_empty() {
             // A closed stderr is no reason to end.
             let _ = writeln!(io::stderr(), "{}", self.text);

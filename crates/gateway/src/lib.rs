@@ -25,6 +25,7 @@ pub mod key_file;
 pub mod launch;
 pub mod limits;
 pub mod lint;
+pub mod notify;
 pub mod outcome;
 pub mod pidfile;
 pub mod plan;

@@ -9,8 +9,8 @@ use crate::problem::{Problem, Problems};
 use crate::reader::{Field, Section};
 use crate::settings::defaults::{STREAM_FORMAT, STREAM_LOG};
 use crate::settings::{AccessLog, Escape, Http, Logs, Process, UpstreamPool};
-use stdx::units;
 use crate::yaml::Value;
+use stdx::units;
 
 /// More workers than this are a typing error on any machine there is.
 const MAX_WORKERS: i64 = 1_024;

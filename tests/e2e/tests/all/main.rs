@@ -41,6 +41,7 @@ mod misbehaving_clients;
 mod misbehaving_upstreams;
 mod nested_plugins;
 mod opa;
+mod packaged;
 mod plugin_calls;
 mod plugin_life;
 mod protocol;
