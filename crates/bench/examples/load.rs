@@ -7,9 +7,9 @@ use clap::Parser;
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
-    bench: bench::cli::BenchArgs,
+    bench: bench::cli::LoadArgs,
 }
 
 fn main() -> ExitCode {
-    bench::cli::execute(&Cli::parse().bench)
+    bench::cli::exit_code(bench::cli::execute(&Cli::parse().bench))
 }

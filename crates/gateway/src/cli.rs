@@ -47,8 +47,9 @@ pub enum Command {
     /// Read, compare, write and check the whole configuration as a file
     #[command(subcommand)]
     Config(ConfigCommand),
+    #[cfg(feature = "bench")]
     /// Measure how fast a server answers
-    Bench(Box<bench::cli::BenchArgs>),
+    Bench(Box<crate::bench::BenchArgs>),
     /// Print what makes a shell complete this command's words
     Completions {
         /// The shell

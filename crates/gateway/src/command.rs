@@ -45,7 +45,8 @@ pub fn execute(cli: &Cli) -> ExitCode {
         Command::Import { from } => import::execute(from),
         Command::Lint(args) => lint::run(args),
         Command::Config(command) => declarative::run(command),
-        Command::Bench(args) => return bench::cli::execute(args),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => return crate::bench::execute(args),
         Command::Completions { shell } => completions(*shell),
         Command::Version(_) => say(format_args!("tidegate {}", env!("CARGO_PKG_VERSION"))),
     };

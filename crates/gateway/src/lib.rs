@@ -7,6 +7,8 @@ pub mod admin_client;
 pub mod admin_key;
 pub mod admin_tls;
 pub mod assemble;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod boot;
 pub mod builder_thread;
 pub mod centre;

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["plugin", "store", "cache", "delivery", "files", "secrets", "discovery"],
     &["plugins", "snapshot", "lua", "config"],
     &["engine", "admin", "bench", "import"],
+    &["bench-report"],
     &["gateway"],
     // In `tests/fuzz/checks`: it may use all of them, and none may use it.
     &["fuzz-checks"],
@@ -27,11 +28,14 @@ const USED_ONLY_BY: &[(&str, &[&str], &str)] = &[(
 )];
 
 /// Crates that use these crates alone, with the reason.
-const USES_ONLY: &[(&str, &[&str], &str)] = &[(
-    "bench",
-    &["stdx", "wire", "tls", "observe"],
-    "the load generator must not share the gateway's mistakes",
-)];
+const USES_ONLY: &[(&str, &[&str], &str)] = &[
+    (
+        "bench",
+        &["stdx", "wire", "tls", "observe"],
+        "the load generator must not share the gateway's mistakes",
+    ),
+    ("bench-report", &["bench"], "reports are made from result files alone"),
+];
 
 pub(super) fn check(tree: &Tree, findings: &mut Findings) {
     for manifest in Manifest::of_crates(tree) {
@@ -87,6 +91,9 @@ mod tests {
             ("crates/gateway/Cargo.toml", "fuzz-checks.workspace = true", true),
             ("crates/bench/Cargo.toml", "wire.workspace = true", false),
             ("crates/bench/Cargo.toml", "model.workspace = true", true),
+            ("crates/bench/Cargo.toml", "bench-report.workspace = true", true),
+            ("crates/bench-report/Cargo.toml", "bench.workspace = true", false),
+            ("crates/bench-report/Cargo.toml", "wire.workspace = true", true),
             ("crates/admin/Cargo.toml", "snapshot.workspace = true", false),
             ("crates/admin/Cargo.toml", "tokio.workspace = true", false),
             ("xtask/Cargo.toml", "gateway.workspace = true", false),

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::options::LoadArgs;
+use super::outcome::{Ended, Refusal, complain, failure, say};
+use super::print;
 use super::record::{rfc3339_now, run_of, target_of};
-use super::{Ended, Refusal, failure, print, say};
 use crate::live::{Interrupt, View};
 use crate::load::{Control, ErrorKind, Outcome, Pace, Plan, Tally, run};
 use crate::machine;
@@ -94,7 +95,10 @@ impl Session {
 }
 
 /// Does what `tidegate bench URL` asks for.
-pub(super) fn execute(args: &LoadArgs) -> Result<Ended, Refusal> {
+///
+/// # Errors
+/// When the command line makes no sense, or nothing could be measured.
+pub fn execute(args: &LoadArgs) -> Result<Ended, Refusal> {
     let plans = args.plans()?;
     machine::raise_open_files(plans[0].connections);
     let session = Session::new(args.quiet || args.json);
@@ -162,19 +166,16 @@ fn judge(args: &LoadArgs, outcome: &Outcome) -> Ended {
     let missed: Vec<&Condition> =
         args.threshold.iter().filter(|condition| !condition.holds(outcome)).collect();
     for condition in &missed {
-        super::complain(&format!(
-            "threshold missed: {condition}, measured {:.3}",
-            condition.observe(outcome)
-        ));
+        complain(&format!("threshold missed: {condition}, measured {:.3}", condition.observe(outcome)));
     }
     let tolerated = args.threshold.iter().any(Condition::is_about_errors);
     if outcome.total.requests == 0 && !outcome.interrupted {
         let why =
             outcome.total.faults().map(|(_, _, words)| words).next().unwrap_or("no answer came in time");
-        super::complain(&format!("nothing was measured: {why}"));
+        complain(&format!("nothing was measured: {why}"));
         Ended::Failed
     } else if outcome.total.errors_total() > 0 && !tolerated {
-        super::complain(&format!("{} requests failed", outcome.total.errors_total()));
+        complain(&format!("{} requests failed", outcome.total.errors_total()));
         Ended::Failed
     } else if missed.is_empty() {
         Ended::Fine

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 
-use super::{Refusal, failure, usage};
+use super::outcome::{Refusal, failure, usage};
 use crate::http::{BodyCheck, Request, Tls, TlsOptions};
 use crate::load::{Endpoint, Pace, Plan, Protocol, Scheme, Target};
 use crate::sla::{Condition, Over};

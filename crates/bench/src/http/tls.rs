@@ -12,7 +12,8 @@ use rustls::{
     SupportedCipherSuite,
 };
 
-use crate::load::{Protocol, TlsFacts};
+use super::Protocol;
+use crate::load::TlsFacts;
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default)]

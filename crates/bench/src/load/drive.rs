@@ -9,9 +9,9 @@ use super::clock::{Nanos, now};
 use super::cpu::{CpuUse, Reading, pin};
 use super::outcome::{Outcome, ThreadOutcome};
 use super::pace::Schedule;
-use super::plan::{Plan, Protocol};
+use super::plan::Plan;
 use super::tally::{ErrorKind, Tally};
-use crate::http;
+use crate::http::{self, Protocol};
 
 /// What the world outside a run can see of it and do to it while it lasts.
 #[derive(Debug, Default)]

@@ -12,12 +12,13 @@ mod plan;
 mod tally;
 mod target;
 
+pub use crate::http::Protocol;
 pub use clock::{Nanos, now};
 pub use cpu::{CpuUse, pin};
 pub use drive::{Control, Progress, run};
 pub(crate) use drive::{Turn, nanos};
 pub use outcome::{ClientLimit, Outcome, ThreadOutcome};
 pub use pace::{Pace, Schedule};
-pub use plan::{Plan, Protocol};
+pub use plan::Plan;
 pub use tally::{ErrorKind, Fault, LATENCY_MAX_NS, Tally, TlsFacts, empty_histogram};
 pub use target::{Endpoint, Scheme, Target, TargetError};

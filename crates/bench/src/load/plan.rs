@@ -5,16 +5,7 @@ use std::time::Duration;
 
 use super::pace::Pace;
 use super::target::{Endpoint, Target};
-use crate::http::{BodyCheck, Request, Tls};
-
-/// The protocol spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.1
-    Http1,
-    /// HTTP/2, by ALPN over TLS and by prior knowledge without.
-    Http2,
-}
+use crate::http::{BodyCheck, Protocol, Request, Tls};
 
 /// What a run does.
 #[derive(Debug, Clone)]

@@ -1,8 +1,7 @@
 //! Intervals by bootstrap: the figures are drawn again and again with replacement, and the middle 95 % of what comes out is
 //! the interval. The draws come from a fixed seed, so that the same file gives the same report.
 
-use super::quantile;
-use super::summary::sorted;
+use super::quantile::{quantile, sorted};
 
 /// Resamplings. The ends of the interval then move by about 1 % of its width from seed to seed.
 const RESAMPLES: usize = 4_000;

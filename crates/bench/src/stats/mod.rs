@@ -4,9 +4,11 @@
 //! side. So everything here rests on ranks and resampling, nothing on a mean.
 
 mod bootstrap;
+mod quantile;
 mod rank_test;
 mod summary;
 
 pub use bootstrap::{Interval, median_interval, ratio_interval};
+pub use quantile::{median, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
-pub use summary::{Summary, median, quantile};
+pub use summary::Summary;

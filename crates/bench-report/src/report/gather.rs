@@ -3,8 +3,8 @@
 use super::model::{Group, Ratio, Report, Row, Source};
 use super::{NamedPrice, ReportError};
 use crate::prices::{Price, PriceList, Unit};
-use crate::result::{Machine, Provenance, ResultFile};
-use crate::stats::{MannWhitney, mann_whitney, ratio_interval};
+use bench::result::{Machine, Provenance, ResultFile};
+use bench::stats::{MannWhitney, mann_whitney, ratio_interval};
 
 /// Where prices come from.
 #[derive(Debug)]

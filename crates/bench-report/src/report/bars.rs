@@ -1,7 +1,7 @@
 //! A bar chart: one bar a row from the left, its figure at its end, the 95 % interval as an error bar.
 
 use super::svg::{Anchor, Picture, steps};
-use crate::stats::Interval;
+use bench::stats::Interval;
 
 /// One bar.
 #[derive(Debug)]

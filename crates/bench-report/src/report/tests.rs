@@ -8,7 +8,7 @@ use super::gather::{Prices, gather};
 use super::model::Report;
 use super::{CompareArgs, NamedPrice, ReportArgs, ReportError, Study, compare, compose, html, markdown, run};
 use crate::prices::PriceList;
-use crate::result::{Client, Environment, Errors, Histogram, ResultFile, Run, Series, Settings};
+use bench::result::{Client, Environment, Errors, Histogram, ResultFile, Run, Series, Settings};
 
 /// The shipped files of a study.
 fn published(study: Study) -> Vec<(String, ResultFile)> {

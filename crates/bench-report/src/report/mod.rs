@@ -10,6 +10,7 @@ mod compare;
 mod compose;
 mod curves;
 mod document;
+mod error;
 mod gather;
 mod html;
 mod inventory;
@@ -27,6 +28,7 @@ mod write;
 
 pub use args::{CompareArgs, NamedPrice, ReportArgs};
 pub use compare::compare;
+pub use error::ReportError;
 pub use model::{Group, LatencyKind, Ratio, Report, Row, Source};
 pub use studies::Study;
-pub use write::{ReportError, run};
+pub use write::run;

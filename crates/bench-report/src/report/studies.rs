@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::result::{FileError, ResultFile};
+use bench::result::{FileError, ResultFile};
 
 /// A publication whose figures ship with the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

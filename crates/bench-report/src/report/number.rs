@@ -2,7 +2,7 @@
 
 use super::model::Row;
 use crate::prices::{Price, Unit};
-use crate::stats::Interval;
+use bench::stats::Interval;
 
 /// What stands where there is no figure.
 pub(super) const NONE: &str = "–";

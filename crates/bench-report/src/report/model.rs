@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::prices::Price;
-use crate::result::{Environment, LatencyMs, Sla, Target};
-use crate::stats::{Interval, MannWhitney};
+use bench::result::{Environment, LatencyMs, Sla, Target};
+use bench::stats::{Interval, MannWhitney};
 
 /// A whole report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -144,4 +144,17 @@ pub struct Source {
     pub environment: Environment,
     /// The file's notes.
     pub notes: Vec<String>,
+}
+
+impl Group {
+    /// The scenario's name as a heading.
+    pub(super) fn title(&self) -> String {
+        match self.scenario.as_deref() {
+            Some("single-upstream") => "Single upstream".to_owned(),
+            Some("two-plugins") => "Single upstream + two plugins".to_owned(),
+            Some("static-tls") => "Static file over TLS".to_owned(),
+            Some(other) => other.to_owned(),
+            None => "Plain runs".to_owned(),
+        }
+    }
 }

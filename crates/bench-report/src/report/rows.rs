@@ -1,8 +1,8 @@
 //! One row from one series: everything that needs no other row.
 
 use super::model::{LatencyKind, Row, Strength};
-use crate::result::{ResultFile, Series};
-use crate::stats::Summary;
+use bench::result::{ResultFile, Series};
+use bench::stats::Summary;
 
 /// Points of a percentile curve: even steps of "one in how many is slower", because that is the curve's axis.
 const CURVE_POINTS: u32 = 60;
@@ -61,7 +61,7 @@ impl Row {
 
 /// The percentile curve as far as the count supports it: a percentile that less than one request lies beyond is the maximum
 /// over and over.
-fn curve(histogram: &crate::result::Histogram) -> Vec<(f64, f64)> {
+fn curve(histogram: &bench::result::Histogram) -> Vec<(f64, f64)> {
     let decades = (histogram.count() as f64).log10().min(CURVE_DECADES);
     (0..=CURVE_POINTS)
         .map(|step| {

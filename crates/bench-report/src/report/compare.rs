@@ -5,8 +5,8 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::{CompareArgs, Ratio, ReportError, number};
-use crate::result::{ResultFile, Series};
-use crate::stats::{MannWhitney, Summary, mann_whitney, ratio_interval};
+use bench::result::{ResultFile, Series};
+use bench::stats::{MannWhitney, Summary, mann_whitney, ratio_interval};
 
 /// Two series side by side.
 #[derive(Debug, Serialize)]

@@ -1,7 +1,7 @@
 //! Finding prices that can be compared with each other.
 
 use super::list::{MachinePrice, PriceList};
-use crate::result::Machine;
+use bench::result::Machine;
 
 /// What a machine costs, in a unit that all machines of one comparison share.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]

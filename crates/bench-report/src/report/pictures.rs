@@ -1,7 +1,6 @@
 //! Which pictures a group has, and what is in them.
 
 use super::bars::{self, Bar};
-use super::compose::title;
 use super::curves::{self, Curve};
 use super::model::{Group, Row};
 use super::number;
@@ -55,7 +54,7 @@ pub(super) fn latency(group: &Group) -> Option<Picture> {
 /// The rows that have the figure; nothing unless two can be compared or one is all there is.
 fn bars(
     group: &Group,
-    figure: impl Fn(&Row) -> Option<(f64, String, Option<crate::stats::Interval>)>,
+    figure: impl Fn(&Row) -> Option<(f64, String, Option<bench::stats::Interval>)>,
 ) -> Option<Vec<Bar>> {
     let bars: Vec<Bar> = group
         .rows
@@ -71,7 +70,7 @@ fn bars(
 }
 
 fn heading(group: &Group, what: &str) -> String {
-    format!("{}: {what}", title(group))
+    format!("{}: {what}", group.title())
 }
 
 /// The picture's id, which is its file's name too.

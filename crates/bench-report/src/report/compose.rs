@@ -37,7 +37,7 @@ fn lead(report: &Report) -> String {
 }
 
 fn section(group: &Group, blocks: &mut Vec<Block>) {
-    blocks.push(Block::Section(title(group)));
+    blocks.push(Block::Section(group.title()));
     blocks.push(Block::Table(throughput(group)));
     if let Some(picture) = pictures::throughput(group) {
         blocks.push(Block::Picture(picture));
@@ -65,17 +65,6 @@ fn section(group: &Group, blocks: &mut Vec<Block>) {
     if !derived.is_empty() {
         blocks.push(Block::Heading("Derived, not stated (*)".to_owned()));
         blocks.push(Block::List(derived));
-    }
-}
-
-/// A scenario's name as a heading.
-pub(super) fn title(group: &Group) -> String {
-    match group.scenario.as_deref() {
-        Some("single-upstream") => "Single upstream".to_owned(),
-        Some("two-plugins") => "Single upstream + two plugins".to_owned(),
-        Some("static-tls") => "Static file over TLS".to_owned(),
-        Some(other) => other.to_owned(),
-        None => "Plain runs".to_owned(),
     }
 }
 
@@ -121,7 +110,7 @@ fn latency(group: &Group) -> Table {
     let columns = ["", "Mean (ms)", "p50", "p75", "p90", "p99", "p99.9", "p99.99", "Max", "From"];
     let row = |row: &Row| {
         let of =
-            |part: fn(&crate::result::LatencyMs) -> f64| cell(row.latency_ms.as_ref().map(part), number::ms);
+            |part: fn(&bench::result::LatencyMs) -> f64| cell(row.latency_ms.as_ref().map(part), number::ms);
         vec![
             number::name(row),
             cell(row.mean_latency_ms, number::ms),

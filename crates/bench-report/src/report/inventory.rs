@@ -3,7 +3,7 @@
 use super::document::{Block, Table};
 use super::model::{Group, Report, Source};
 use super::number;
-use crate::result::{Phase, SlaOver};
+use bench::result::{Phase, SlaOver};
 
 /// What each search found.
 pub(super) fn searches(group: &Group) -> Table {
