@@ -9,6 +9,7 @@
 
 mod cargo;
 mod ci;
+mod deny;
 mod dist;
 mod fuzz;
 mod pgo;
@@ -31,8 +32,14 @@ const CHORES: &[Chore] = &[
     Chore {
         name: "ci",
         arguments: "",
-        about: "everything CI runs: packages, format, lints, tidy, build, tests, docs",
+        about: "everything CI runs: packages, format, tidy, dependencies, lints, build, tests, docs",
         run: |root, _| ci::run(root),
+    },
+    Chore {
+        name: "deny",
+        arguments: "",
+        about: "licences, bans and sources of dependencies, by deny.toml",
+        run: |root, _| deny::run(root),
     },
     Chore {
         name: "dist",

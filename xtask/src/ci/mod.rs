@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::cargo::{self, judge};
-use crate::tidy;
+use crate::{deny, tidy};
 
 /// One step of the run.
 struct Step {
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "machine", run: |_| machine::ensure() },
     Step { name: "format", run: |root| cargo::run(root, &["fmt", "--all", "--check"], &[]) },
     Step { name: "tidy", run: tidy::run },
+    Step { name: "deny", run: deny::run },
     Step { name: "lints", run: lints },
     // `cargo test` alone builds a binary only for the tests of its own package; the end-to-end tests start
     // `tidegate` from theirs. All targets, because tests ask for more features of some crates: those, and all above
@@ -78,7 +79,11 @@ fn summarise(done: &[(&str, Duration)]) {
 }
 
 fn lints(root: &Path) -> anyhow::Result<()> {
-    cargo::run(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+    cargo::run(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
+    // The gateway without its optional parts. Of the whole workspace, so that dependencies keep the features that they
+    // were just checked with.
+    let without = ["clippy", "--workspace", "--no-default-features", "--locked", "--", "-D", "warnings"];
+    cargo::run(root, &without, &[])
 }
 
 fn docs(root: &Path) -> anyhow::Result<()> {
