@@ -3,7 +3,7 @@
 //! A [`WorkerToken`] proves which worker the running thread is. Tokens are unique per index and can't leave their
 //! thread, so a [`PerWorker`] cell indexed by a token is reached by one thread only.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell, RefMut};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,8 +56,9 @@ pub struct PerWorker<T> {
 #[repr(align(128))]
 struct Cell<T>(RefCell<T>);
 
-// SAFETY: a cell is only reached through `with`, which takes the one living token of its index; tokens can't change
-// threads, and handing an index from one thread to the next goes through the Acquire/Release pair on `TAKEN`.
+// SAFETY: a cell is only reached through `with` and `borrow`, which take the one living token of its index and hold it for as
+// long as the cell is borrowed; tokens and borrows can't change threads, and handing an index from one thread to the next
+// goes through the Acquire/Release pair on `TAKEN`.
 // `T: Send` because the value is made on one thread and used, then dropped, on others.
 #[allow(unsafe_code, reason = "the crate's purpose: worker-owned state behind a shared reference")]
 unsafe impl<T: Send> Sync for PerWorker<T> {}
@@ -74,7 +75,17 @@ impl<T> PerWorker<T> {
     /// When `f` calls `with` on the same cell again.
     #[inline(always)]
     pub fn with<R>(&self, token: &WorkerToken, f: impl FnOnce(&mut T) -> R) -> R {
-        f(&mut self.cells[token.index].0.borrow_mut())
+        f(&mut self.borrow(token))
+    }
+
+    /// The value of the worker that holds `token`, as [`Self::with`] gives it to a closure: for code that is to stand in its
+    /// caller as a whole.
+    ///
+    /// # Panics
+    /// When it is borrowed already.
+    #[inline(always)]
+    pub fn borrow<'b>(&'b self, token: &'b WorkerToken) -> RefMut<'b, T> {
+        self.cells[token.index].0.borrow_mut()
     }
 }
 

@@ -108,11 +108,14 @@ impl Windows {
         now_ms: u64,
     ) -> Counted {
         let hash = hash::hash(scope.hash, key);
-        let known = self.near.with(worker, |near| {
-            let window = near.find(hash, scope, key, 0)?;
-            window.left(now_ms).map(|left_ms| Counted { consumed: window.add(cost), left_ms })
-        });
-        known.unwrap_or_else(|| self.count_in_shard(worker, hash, scope, key, cost, length_ms, now_ms))
+        let near = self.near.borrow(worker);
+        if let Some(window) = near.find(hash, scope, key, 0)
+            && let Some(left_ms) = window.left(now_ms)
+        {
+            return Counted { consumed: window.add(cost), left_ms };
+        }
+        drop(near);
+        self.count_in_shard(worker, hash, scope, key, cost, length_ms, now_ms)
     }
 
     /// The way through the shared map: about one request per key, worker and window comes here.

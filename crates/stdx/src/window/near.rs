@@ -16,7 +16,7 @@ pub(super) struct Near {
 
 impl Near {
     /// The window remembered for the key with this hash; it may have ended.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, hash: u64, scope: &Scope, value: &[u8], sliding: u64) -> Option<&Window> {
         let window = self.places.get(hash as usize % PLACES)?.as_ref()?;
         let key = &window.key;
