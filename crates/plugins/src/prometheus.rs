@@ -159,19 +159,21 @@ fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
 
 impl OnLog for Prometheus {
     fn log(&self, exchange: &Exchange<'_>) {
-        let (route, service) = exchange.route.map_or(("", ""), |route| {
-            (self.shown(&route.name, &route.id), self.shown(&route.service_name, &route.service_id))
-        });
-        let labels = HttpLabels {
-            code: exchange.status,
-            response_source: exchange.source.as_str(),
-            route,
-            service,
-            consumer: exchange.consumer.as_ref().map_or("", |consumer| &consumer.name),
-            node: exchange.upstream.ip(),
-            source_serial: exchange.route.map_or(0, |route| route.serial),
-            matched_uri: exchange.matched_uri,
-            matched_host: exchange.matched_host,
+        let labels = || {
+            let (route, service) = exchange.route.map_or(("", ""), |route| {
+                (self.shown(&route.name, &route.id), self.shown(&route.service_name, &route.service_id))
+            });
+            HttpLabels {
+                code: exchange.status,
+                response_source: exchange.source.as_str(),
+                route,
+                service,
+                consumer: exchange.consumer.as_ref().map_or("", |consumer| &consumer.name),
+                node: exchange.upstream.ip(),
+                source_serial: exchange.route.map_or(0, |route| route.serial),
+                matched_uri: exchange.matched_uri,
+                matched_host: exchange.matched_host,
+            }
         };
         let sample = HttpSample {
             request_us: micros(exchange.timing.total),
@@ -179,7 +181,7 @@ impl OnLog for Prometheus {
             ingress_bytes: exchange.timing.request_bytes,
             egress_bytes: exchange.timing.sent_bytes,
         };
-        self.metrics.record_http(exchange.worker, &labels, self.disabled, &sample);
+        self.metrics.record_http(exchange.worker, labels, self.disabled, &sample);
     }
 }
 

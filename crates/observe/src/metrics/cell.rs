@@ -19,6 +19,10 @@ pub(super) struct Histogram {
     counts: Box<[AtomicU64]>,
 }
 
+/// The place of a value among the counts of a histogram.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bucket(usize);
+
 /// Adds without a locked instruction; only for cells with one writer.
 #[inline]
 pub(super) fn bump(cell: &AtomicU64, by: u64) {
@@ -41,6 +45,15 @@ impl Counter {
     }
 }
 
+impl Bucket {
+    /// The bucket of `value`; `bounds` are ascending.
+    #[inline]
+    pub(super) fn of(bounds: &[u64], value: u64) -> Self {
+        // Most requests fall into the first few buckets, where a scan beats a binary search.
+        Self(bounds.iter().position(|bound| value <= *bound).unwrap_or(bounds.len()))
+    }
+}
+
 impl Histogram {
     pub(super) fn new(bounds: usize) -> Self {
         Self { sum: AtomicU64::new(0), counts: (0..=bounds).map(|_| AtomicU64::new(0)).collect() }
@@ -49,9 +62,13 @@ impl Histogram {
     /// Counts `value`; `bounds` are ascending and as many as the histogram was made for.
     #[inline]
     pub(super) fn observe(&self, bounds: &[u64], value: u64) {
-        // Most requests fall into the first few buckets, where a scan beats a binary search.
-        let at = bounds.iter().position(|bound| value <= *bound).unwrap_or(bounds.len());
-        if let Some(count) = self.counts.get(at) {
+        self.count(Bucket::of(bounds, value), value);
+    }
+
+    /// Counts `value`, whose bucket is known.
+    #[inline]
+    pub(super) fn count(&self, bucket: Bucket, value: u64) {
+        if let Some(count) = self.counts.get(bucket.0) {
             bump(count, 1);
         }
         bump(&self.sum, value);

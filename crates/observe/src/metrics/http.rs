@@ -3,7 +3,7 @@
 //! A request touches six series. Finding them by their labels would cost thousands of instructions, so each worker
 //! keeps the cells of a label set together and finds them by one look into its own table.
 
-use super::cell::{Counter, Histogram};
+use super::cell::{Bucket, Counter, Histogram};
 use super::family::Family;
 use super::{Metric, MetricsConfig};
 use std::sync::Arc;
@@ -157,20 +157,21 @@ impl HttpMetrics {
     }
 
     #[inline(always)]
-    pub(super) fn record(
+    pub(super) fn record<'l>(
         &self,
         worker: &WorkerToken,
-        labels: &HttpLabels<'_>,
+        labels: impl Fn() -> HttpLabels<'l>,
         disabled: DisabledLabels,
         sample: &HttpSample,
     ) {
         self.near.with(worker, |near| {
-            if !near.last().is_some_and(|entry| entry.is_of(labels, disabled)) {
-                self.find(worker, labels, disabled, near);
+            // Each use makes its own labels: those that are only compared stay in registers, and the others unmade.
+            if !near.last().is_some_and(|entry| entry.is_of(&labels(), disabled)) {
+                self.find(worker, &labels(), disabled, near);
             }
             let Some(entry) = near.last() else { return };
             if sample.upstream_us.is_some() && entry.upstream.is_none() {
-                entry.upstream = Some(self.histogram(worker, "upstream", labels, disabled));
+                entry.upstream = Some(self.histogram(worker, "upstream", &labels(), disabled));
             }
             self.add(entry, sample);
         });
@@ -194,12 +195,16 @@ impl HttpMetrics {
 
     #[inline]
     fn add(&self, entry: &Entry, sample: &HttpSample) {
+        let HttpSample { request_us, upstream_us, .. } = *sample;
         entry.status.add(1);
-        entry.request.observe(&self.bounds_us, sample.request_us);
-        if let (Some(cell), Some(upstream_us)) = (&entry.upstream, sample.upstream_us) {
-            cell.observe(&self.bounds_us, upstream_us);
+        let bucket = Bucket::of(&self.bounds_us, request_us);
+        entry.request.count(bucket, request_us);
+        if let (Some(cell), Some(upstream_us)) = (&entry.upstream, upstream_us) {
+            // Nearly always both ended with the same byte.
+            let same = upstream_us == request_us;
+            cell.count(if same { bucket } else { Bucket::of(&self.bounds_us, upstream_us) }, upstream_us);
         }
-        let gateway_us = sample.request_us.saturating_sub(sample.upstream_us.unwrap_or_default());
+        let gateway_us = request_us.saturating_sub(upstream_us.unwrap_or_default());
         entry.gateway.observe(&self.bounds_us, gateway_us);
         entry.ingress.add(sample.ingress_bytes);
         entry.egress.add(sample.egress_bytes);

@@ -128,12 +128,12 @@ impl Metrics {
         prefix.clone_into(&mut self.prefix.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Counts one HTTP request.
+    /// Counts one HTTP request. `labels` returns its labels, the same at each call.
     #[inline(always)]
-    pub fn record_http(
+    pub fn record_http<'l>(
         &self,
         worker: &WorkerToken,
-        labels: &HttpLabels<'_>,
+        labels: impl Fn() -> HttpLabels<'l>,
         disabled: DisabledLabels,
         sample: &HttpSample,
     ) {

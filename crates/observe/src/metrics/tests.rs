@@ -28,7 +28,7 @@ fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
 fn a_request_shows_in_apisix_names_and_labels() {
     let (metrics, worker) = (Metrics::default(), worker());
     for _ in 0..3 {
-        metrics.record_http(&worker, &LABELS, DisabledLabels::default(), &SAMPLE);
+        metrics.record_http(&worker, || LABELS, DisabledLabels::default(), &SAMPLE);
     }
     let text = exposition(&metrics);
     let traffic = r#"route="1",service="",consumer="",node="127.0.0.1",request_type="traditional_http",request_llm_model="",llm_model="""#;
@@ -57,7 +57,7 @@ fn a_request_shows_in_apisix_names_and_labels() {
 #[test]
 fn every_sample_follows_the_head_of_its_metric() {
     let (metrics, worker) = (Metrics::default(), worker());
-    metrics.record_http(&worker, &LABELS, DisabledLabels::default(), &SAMPLE);
+    metrics.record_http(&worker, || LABELS, DisabledLabels::default(), &SAMPLE);
     metrics.set(Metric::NodeInfo, &["host", "1.0"], 1.0);
     let mut current = String::new();
     for line in exposition(&metrics).lines() {
@@ -73,7 +73,7 @@ fn every_sample_follows_the_head_of_its_metric() {
 fn without_an_upstream_there_is_no_upstream_latency() {
     let (metrics, worker) = (Metrics::default(), worker());
     let sample = HttpSample { upstream_us: None, ..SAMPLE };
-    metrics.record_http(&worker, &LABELS, DisabledLabels::default(), &sample);
+    metrics.record_http(&worker, || LABELS, DisabledLabels::default(), &sample);
     assert!(lines(&metrics, "apisix_http_latency_count{type=\"upstream\"").is_empty());
     assert!(lines(&metrics, "apisix_http_latency_sum{type=\"apisix\"")[0].ends_with(" 1.5"));
 }
@@ -86,7 +86,7 @@ fn workers_are_added_up() {
             scope.spawn(|| {
                 let worker = worker();
                 for _ in 0..1_000 {
-                    metrics.record_http(&worker, &LABELS, DisabledLabels::default(), &SAMPLE);
+                    metrics.record_http(&worker, || LABELS, DisabledLabels::default(), &SAMPLE);
                 }
             });
         }
@@ -104,7 +104,7 @@ fn disabled_labels_are_empty_and_their_series_one() {
     assert!(!disabled.disable(Metric::HttpStatus, "code"), "the series' identity");
     assert!(!disabled.disable(Metric::HttpLatency, "matched_uri"), "no such label there");
     for node in ["10.0.0.1", "10.0.0.2"] {
-        metrics.record_http(&worker, &HttpLabels { node, ..LABELS }, disabled, &SAMPLE);
+        metrics.record_http(&worker, || HttpLabels { node, ..LABELS }, disabled, &SAMPLE);
     }
     let status = lines(&metrics, "apisix_http_status");
     assert_eq!(status.len(), 1);
@@ -117,9 +117,10 @@ fn a_full_metric_counts_on_in_an_overflow_series() {
     let config = MetricsConfig { series_max: 10, ..MetricsConfig::default() };
     let (metrics, worker) = (Metrics::new(&config), worker());
     for n in 0..100 {
-        let labels = HttpLabels { route: &n.to_string(), ..LABELS };
-        metrics.record_http(&worker, &labels, DisabledLabels::default(), &SAMPLE);
-        metrics.record_http(&worker, &labels, DisabledLabels::default(), &SAMPLE);
+        let route = n.to_string();
+        let labels = || HttpLabels { route: &route, ..LABELS };
+        metrics.record_http(&worker, labels, DisabledLabels::default(), &SAMPLE);
+        metrics.record_http(&worker, labels, DisabledLabels::default(), &SAMPLE);
     }
     let status = lines(&metrics, "apisix_http_status");
     assert_eq!(status.len(), 11);
@@ -153,8 +154,9 @@ fn more_label_sets_than_a_worker_remembers_are_all_counted() {
     let (metrics, worker) = (Metrics::new(&config), worker());
     for _ in 0..2 {
         for n in 0..20_000 {
-            let labels = HttpLabels { route: &n.to_string(), ..LABELS };
-            metrics.record_http(&worker, &labels, DisabledLabels::default(), &SAMPLE);
+            let route = n.to_string();
+            let labels = || HttpLabels { route: &route, ..LABELS };
+            metrics.record_http(&worker, labels, DisabledLabels::default(), &SAMPLE);
         }
     }
     let status = lines(&metrics, "apisix_http_status");
@@ -179,7 +181,7 @@ fn gauges_are_set_and_replaced() {
         [r#"gw_upstream_status{name="/upstreams/1",ip="10.0.0.2",port="80"} 0"#]
     );
     let worker = worker();
-    metrics.record_http(&worker, &LABELS, DisabledLabels::default(), &SAMPLE);
+    metrics.record_http(&worker, || LABELS, DisabledLabels::default(), &SAMPLE);
     let bounds: Vec<_> = lines(&metrics, "gw_http_latency_bucket{type=\"request\"")
         .iter()
         .filter_map(|line| line.split("le=").nth(1).map(str::to_owned))
