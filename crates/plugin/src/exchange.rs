@@ -16,8 +16,9 @@ use stdx::{Moment, WorkerToken};
 pub struct Exchange<'a> {
     /// The client's request.
     pub request: Request<'a>,
-    /// Fields that the response will carry besides the upstream's, whoever makes the response.
-    pub reply_headers: HeaderEdits,
+    /// Fields that the response will carry besides the upstream's, whoever makes the response. Borrowed: their buffers
+    /// serve one exchange after the other, and moving them in and out costs 60 instructions.
+    pub reply_headers: &'a mut HeaderEdits,
     /// The connection it came by.
     pub client: ClientView<'a>,
     /// The process it runs in.
@@ -76,7 +77,7 @@ impl<'a> Exchange<'a> {
     #[inline(always)]
     pub fn new(
         request: Request<'a>,
-        reply_headers: HeaderEdits,
+        reply_headers: &'a mut HeaderEdits,
         client: ClientView<'a>,
         surroundings: Surroundings<'a>,
     ) -> Self {

@@ -51,7 +51,7 @@ impl<'a> Remembered<'a> {
         exchange.request.path = self.path;
         exchange.client = self.client;
         exchange.request.edits = self.edits;
-        exchange.reply_headers = self.reply_headers;
+        *exchange.reply_headers = self.reply_headers;
         exchange.consumer = self.consumer;
         exchange.status = self.status;
         exchange.vars = self.vars;

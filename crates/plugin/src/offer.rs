@@ -34,7 +34,7 @@ impl Exchange<'_> {
     /// Whether the response is of a kind that another coding can be put on (RFC 9110 sections 8.4 and 15.3.7, RFC 9111
     /// section 5.2.2.6).
     fn may_encode(&self, response: &UpstreamResponse<'_>) -> bool {
-        let field = |name: &[u8]| response.header(name, &self.reply_headers);
+        let field = |name: &[u8]| response.header(name, self.reply_headers);
         let transformable = || {
             let directives = field(b"cache-control").unwrap_or_default();
             !directives
@@ -49,7 +49,7 @@ impl Exchange<'_> {
 
     /// Says in the head what is done to the body.
     fn encode(&mut self, coding: &Coding, response: &UpstreamResponse<'_>) {
-        let edits = &mut self.reply_headers;
+        let edits = &mut *self.reply_headers;
         edits.set("Content-Encoding", coding.token);
         edits.remove("Accept-Ranges");
         // The same strong tag must not stand for two representations (RFC 9110 section 8.8.3).

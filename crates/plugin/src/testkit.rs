@@ -123,8 +123,10 @@ impl Bench {
             consumers: &self.consumers,
             request_number: 1,
         };
+        // Leaked: a test makes few exchanges.
+        let reply_headers = Box::leak(Box::<HeaderEdits>::default());
         let mut exchange =
-            Exchange::new(request, HeaderEdits::default(), ClientView::Connected(&self.client), surroundings);
+            Exchange::new(request, reply_headers, ClientView::Connected(&self.client), surroundings);
         exchange.route = Some(&self.route);
         exchange.matched_uri = "/*";
         exchange

@@ -160,7 +160,7 @@ mod tests {
             let mut exchange = bench.exchange();
             let reply = Reply::text(200, text.clone()).with_header("Content-Type", "text/html");
             let body = testkit::reply(&chain, &mut exchange, &reply);
-            assert_eq!(testkit::lines(&exchange.reply_headers), "Content-Encoding: br\r\n");
+            assert_eq!(testkit::lines(exchange.reply_headers), "Content-Encoding: br\r\n");
             assert!(body.len() < text.len() / 100, "{}", body.len());
             let mut read = String::new();
             brotli::Decompressor::new(&body[..], 4096).read_to_string(&mut read).unwrap();

@@ -76,7 +76,7 @@ impl Selection {
     }
 
     fn selects(&self, exchange: &Exchange<'_>, response: &UpstreamResponse<'_>) -> bool {
-        let Some(content_type) = response.header(b"content-type", &exchange.reply_headers) else {
+        let Some(content_type) = response.header(b"content-type", exchange.reply_headers) else {
             return false;
         };
         let bare = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
@@ -84,7 +84,7 @@ impl Selection {
             Types::All(_) => true,
             Types::Listed(types) => types.iter().any(|listed| listed.as_bytes().eq_ignore_ascii_case(bare)),
         };
-        let encoded = response.header(b"content-encoding", &exchange.reply_headers);
+        let encoded = response.header(b"content-encoding", exchange.reply_headers);
         listed
             && response.length().is_none_or(|length| length >= self.min_length)
             && (exchange.request.view.head.facts.http11 || self.http_version < 1.1)

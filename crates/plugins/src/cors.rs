@@ -263,7 +263,7 @@ impl OnResponse for Cors {
         }
         if let Some(allowed) = self.answer(origin) {
             let asked = exchange.request.header(b"access-control-request-headers");
-            self.write(allowed, asked, &mut exchange.reply_headers);
+            self.write(allowed, asked, exchange.reply_headers);
         }
         if let Some(allowed) = self.timing.as_ref().and_then(|timing| timing.answer(origin)) {
             exchange.reply_headers.set("Timing-Allow-Origin", allowed);
@@ -287,7 +287,7 @@ mod tests {
         let bench = Bench::new(request);
         let mut exchange = bench.exchange();
         testkit::response(&chain, &mut exchange, 200);
-        testkit::lines(&exchange.reply_headers)
+        testkit::lines(exchange.reply_headers)
     }
 
     #[test]

@@ -182,7 +182,7 @@ mod tests {
             let bench = Bench::new("GET /");
             let mut exchange = bench.exchange();
             testkit::response(chain, &mut exchange, 200);
-            let lines = testkit::lines(&exchange.reply_headers);
+            let lines = testkit::lines(exchange.reply_headers);
             let cookie = lines.strip_prefix("Set-Cookie: t=").expect("a cookie");
             cookie.split(';').next().expect("its value").to_owned()
         };

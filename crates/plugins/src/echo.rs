@@ -90,7 +90,7 @@ impl OnResponse for Echo {
             Some(body) => filters.push(Replaced([before.as_str(), body, after].concat().into_bytes())),
             None => filters.push(Around { before: before.clone(), after: after.clone() }),
         }
-        HeaderOps::body_changed(&mut exchange.reply_headers);
+        HeaderOps::body_changed(exchange.reply_headers);
         for (name, value) in &self.headers {
             exchange.reply_headers.set(name, value);
         }
@@ -137,7 +137,7 @@ mod tests {
             let mut exchange = bench.exchange();
             testkit::response(&chain, &mut exchange, 200);
             assert_eq!(testkit::body(&mut exchange, b"old"), expected.as_bytes(), "{config}");
-            assert_eq!(testkit::lines(&exchange.reply_headers).is_empty(), config.get("headers").is_none());
+            assert_eq!(testkit::lines(exchange.reply_headers).is_empty(), config.get("headers").is_none());
         }
         for config in [json!({}), json!({"body": "b", "headers": {"X\r\nY": "1"}})] {
             assert!(testkit::chain(&registry, &json!({"echo": config})).is_err(), "{config}");

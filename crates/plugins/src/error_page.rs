@@ -135,7 +135,7 @@ mod tests {
             let mut exchange = bench.exchange();
             exchange.source = source;
             testkit::response(&chain(metadata), &mut exchange, status);
-            assert_eq!(testkit::lines(&exchange.reply_headers), lines, "{metadata:?} {status}");
+            assert_eq!(testkit::lines(exchange.reply_headers), lines, "{metadata:?} {status}");
             assert_eq!(testkit::body(&mut exchange, b"own"), body.as_bytes(), "{metadata:?} {status}");
         }
     }

@@ -132,7 +132,7 @@ impl OnAccess for GrpcWeb {
 impl OnResponse for GrpcWeb {
     fn response(&self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) {
         let preflight = exchange.request.method() == b"OPTIONS";
-        let headers = &mut exchange.reply_headers;
+        let headers = &mut *exchange.reply_headers;
         if preflight {
             headers.set("Access-Control-Allow-Methods", "POST");
             headers.set("Access-Control-Allow-Headers", &self.config.cors_allow_headers);
@@ -277,7 +277,7 @@ mod tests {
                 continue;
             }
             testkit::response(&chain(), &mut exchange, status);
-            let lines = testkit::lines(&exchange.reply_headers);
+            let lines = testkit::lines(exchange.reply_headers);
             assert!(lines.contains("Access-Control-Allow-Origin: *\r\n"), "{lines}");
             assert_eq!(lines.contains("Access-Control-Allow-Methods: POST\r\n"), status == 204, "{lines}");
         }

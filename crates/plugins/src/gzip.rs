@@ -119,7 +119,7 @@ mod tests {
         let bench = Bench::new(request);
         let mut exchange = bench.exchange();
         let body = testkit::reply(&chain, &mut exchange, reply);
-        (testkit::lines(&exchange.reply_headers), body)
+        (testkit::lines(exchange.reply_headers), body)
     }
 
     fn page(length: usize) -> Reply {

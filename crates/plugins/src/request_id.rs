@@ -137,7 +137,7 @@ impl OnRewrite for RequestId {
 impl OnResponse for RequestId {
     fn response(&self, exchange: &mut Exchange<'_>, response: &UpstreamResponse<'_>) {
         let name = &self.config.header_name;
-        let theirs = response.header(name.as_bytes(), &exchange.reply_headers);
+        let theirs = response.header(name.as_bytes(), exchange.reply_headers);
         if theirs.is_some_and(|id| !id.is_empty()) {
             return;
         }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(testkit::access(&chain, &mut exchange), 0);
         testkit::response(&chain, &mut exchange, 200);
         let id = exchange.request.header(b"x-request-id").map(|id| String::from_utf8_lossy(id).into_owned());
-        (id, testkit::lines(&exchange.reply_headers))
+        (id, testkit::lines(exchange.reply_headers))
     }
 
     #[test]

@@ -183,9 +183,9 @@ impl OnResponse for ResponseRewrite {
             self.change_body(exchange, response);
         }
         if !self.headers.is_empty() {
-            let mut edits = std::mem::take(&mut exchange.reply_headers);
+            let mut edits = std::mem::take(exchange.reply_headers);
             self.headers.apply(exchange, &mut edits);
-            exchange.reply_headers = edits;
+            *exchange.reply_headers = edits;
         }
     }
 }
@@ -195,7 +195,7 @@ impl ResponseRewrite {
         match &self.body {
             Some(body) => exchange.extras().body_filters.push(Replaced(body.clone())),
             None => {
-                let encoding = response.header(b"content-encoding", &exchange.reply_headers);
+                let encoding = response.header(b"content-encoding", exchange.reply_headers);
                 let Some(coded) = Coded::of(encoding) else {
                     tracing::error!(
                         "response-rewrite: filters leave a body as it is whose encoding they don't know"
@@ -210,7 +210,7 @@ impl ResponseRewrite {
                 exchange.extras().body_filters.push(Held::new(limit_bytes, transform));
             }
         }
-        HeaderOps::body_changed(&mut exchange.reply_headers);
+        HeaderOps::body_changed(exchange.reply_headers);
     }
 }
 
@@ -312,11 +312,7 @@ mod tests {
         let mut exchange = bench.exchange();
         testkit::response(&chain, &mut exchange, status);
         let body = testkit::body(&mut exchange, b"hello hello");
-        (
-            exchange.status,
-            testkit::lines(&exchange.reply_headers),
-            String::from_utf8_lossy(&body).into_owned(),
-        )
+        (exchange.status, testkit::lines(exchange.reply_headers), String::from_utf8_lossy(&body).into_owned())
     }
 
     #[test]

@@ -89,7 +89,8 @@ impl Errand {
         let view = RequestView { head: &head, bytes: &bytes };
         let mut request = Request::new(view, Cow::Owned(path), view.host());
         request.edits = edits;
-        let mut exchange = begin(&link, &snapshot, request, HeaderEdits::default());
+        let mut reply_headers = HeaderEdits::default();
+        let mut exchange = begin(&link, &snapshot, request, &mut reply_headers);
         exchange.route = Some(&route.info);
         exchange.extras().upstream = upstream;
         exchange.extras().keeper = Some(keeper);

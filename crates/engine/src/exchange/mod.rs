@@ -86,8 +86,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     let (path, route_path) = link.config.paths.apply(head.path.get(bytes), view.normal_path());
     let (path, valid_path) = path.map_or_else(|| (Cow::default(), false), |path| (path, true));
     // No variable of its own: the future would keep room for it.
-    let mut exchange =
-        begin(link, &snapshot, Request::new(view, path, view.host()), std::mem::take(reply_headers));
+    let mut exchange = begin(link, &snapshot, Request::new(view, path, view.host()), reply_headers);
     route_path.into_iter().for_each(|path| exchange.request.set_route_path(path));
     worker.context.metrics.connections.requested(&worker.token);
     let selected = match select::at_once(link, &snapshot, valid_path, &body, &mut exchange) {
@@ -137,8 +136,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     if after == After::Drain {
         after = Box::pin(respond::drain(link, &mut body)).await;
     }
-    scratch.reply_headers = std::mem::take(&mut exchange.reply_headers);
-    scratch.reply_headers.clear();
+    exchange.reply_headers.clear();
     scratch.filled = exchange.request.view.head.length + body.give_back();
     after
 }
@@ -149,7 +147,7 @@ fn begin<'e>(
     link: &Link<'e>,
     snapshot: &'e Snapshot,
     request: Request<'e>,
-    reply_headers: HeaderEdits,
+    reply_headers: &'e mut HeaderEdits,
 ) -> Exchange<'e> {
     let surroundings = Surroundings {
         gateway: &link.config.gateway,

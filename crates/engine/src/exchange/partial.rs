@@ -52,7 +52,7 @@ impl<'a> Asked<'a> {
         response: &UpstreamResponse<'_>,
         body: &Segment,
     ) -> Option<Vec<Segment>> {
-        let refused = || response.header(b"accept-ranges", &exchange.reply_headers) == Some(b"none");
+        let refused = || response.header(b"accept-ranges", exchange.reply_headers) == Some(b"none");
         if exchange.status != 200 || self.conditions.range.is_none() || refused() {
             return None;
         }
@@ -73,7 +73,7 @@ impl<'a> Asked<'a> {
         }
         // Nobody who wrote the response can have foreseen it.
         let boundary = format!("tidegate-{:016x}", RandomState::new().hash_one(whole));
-        let media_type = response.header(b"content-type", &exchange.reply_headers).unwrap_or_default();
+        let media_type = response.header(b"content-type", exchange.reply_headers).unwrap_or_default();
         let media_type = String::from_utf8_lossy(media_type).into_owned();
         let parts = Multipart { boundary: &boundary, media_type: &media_type, length: whole };
         exchange.reply_headers.set("Content-Type", parts.content_type());

@@ -24,10 +24,10 @@ pub(crate) async fn refuse(
     let snapshot = worker.snapshot();
     // Nothing of the head can be relied upon. The log shows its first line as it came, as nginx's does.
     let head = RequestHead::default();
-    let Scratch { input, response, out, filled, .. } = scratch;
+    let Scratch { input, response, out, filled, reply_headers, .. } = scratch;
     let view = RequestView { head: &head, bytes: first_line(&input[..*filled]) };
     let request = Request::new(view, Cow::Borrowed(b""), Cow::Borrowed(b""));
-    let mut exchange = begin(link, &snapshot, request, plugin::HeaderEdits::default());
+    let mut exchange = begin(link, &snapshot, request, reply_headers);
     exchange.timing.request_bytes = *filled as u64;
     exchange.source = ResponseSource::Nginx;
     let mut message = Message::new(&snapshot, response, out);
@@ -36,6 +36,7 @@ pub(crate) async fn refuse(
     let mut body = RequestBody::new(&mut [], 0, &facts, 0);
     reply(link, &mut message, &mut body, None, &mut exchange, &Reply::status(status)).await;
     finish::record(worker, &snapshot, None, &body, &mut exchange);
+    exchange.reply_headers.clear();
     After::Linger
 }
 

@@ -149,7 +149,7 @@ impl OnResponse for GrpcTranscode {
         if response.head.is_none() || exchange.status >= 300 {
             return;
         }
-        let field = |name: &[u8]| response.header(name, &exchange.reply_headers).map(<[u8]>::to_vec);
+        let field = |name: &[u8]| response.header(name, exchange.reply_headers).map(<[u8]>::to_vec);
         let failed = field(b"grpc-status").filter(|status| status != b"0");
         let details = field(b"grpc-status-details-bin").filter(|_| self.shows_status);
         exchange.reply_headers.set("Content-Type", "application/json");

@@ -66,7 +66,7 @@ impl Answers {
         exchange: &mut Exchange<'_>,
     ) -> Flow {
         if self.show_headers {
-            rule.headers.write(count, outcome.remaining, outcome.reset, &mut exchange.reply_headers);
+            rule.headers.write(count, outcome.remaining, outcome.reset, exchange.reply_headers);
         }
         if outcome.admitted { Flow::Next } else { self.reject() }
     }

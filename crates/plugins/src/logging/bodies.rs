@@ -112,7 +112,7 @@ impl Bodies {
             let body = Rc::<RefCell<Vec<u8>>>::default();
             let copy = Copied { to: Rc::clone(&body), most: self.response_max };
             exchange.extras().body_filters.push(copy);
-            seen.coded = Coded::of(response.header(b"content-encoding", &exchange.reply_headers));
+            seen.coded = Coded::of(response.header(b"content-encoding", exchange.reply_headers));
             seen.body = Some(body);
         }
         seen

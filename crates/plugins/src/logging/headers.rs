@@ -16,7 +16,7 @@ pub(crate) fn of_request(exchange: &Exchange<'_>) -> Map<String, Value> {
 
 /// The response's fields, with what plugins changed in them so far.
 pub(super) fn of_response(exchange: &Exchange<'_>, response: &UpstreamResponse<'_>) -> Map<String, Value> {
-    let edits = Some(&exchange.reply_headers);
+    let edits = Some(&*exchange.reply_headers);
     match (response.head, response.reply) {
         (Some((head, bytes)), _) => {
             let own = head.fields.iter().map(|field| (field.name.get(bytes), field.value.get(bytes)));

@@ -11,7 +11,7 @@ pub use probe::Setting;
 use crate::AdminResponse;
 use crate::control::Control;
 use crate::http::respond::Answer;
-use plugin::Exchange;
+use plugin::{Exchange, HeaderEdits};
 use probe::{Probe, Question};
 use router::{Condition, Considered, Explanation, Outcome};
 use serde_json::{Map, Value, json};
@@ -25,12 +25,14 @@ const ROUTES_MAX: usize = 100;
 /// Answers a question.
 pub(super) async fn answer(control: &Control, body: &[u8]) -> Answer {
     let refuse = |message: String| AdminResponse::error(400, message);
+    let no_room = |message: String| AdminResponse::error(503, message);
     let question = Question::parse(body).map_err(refuse)?;
     let setting = control.current().setting;
     let snapshot = control.published.current();
     let (chosen, with_vars) = {
         let probe = Probe::new(&question, setting).map_err(refuse)?;
-        let exchange = probe.exchange(&snapshot).map_err(|message| AdminResponse::error(503, message))?;
+        let mut fields = HeaderEdits::default();
+        let exchange = probe.exchange(&snapshot, &mut fields).map_err(no_room)?;
         let chosen = snapshot.router.find(&exchange).map(|found| Arc::clone(found.payload));
         let explanation = snapshot.router.explain(&exchange, ROUTES_MAX);
         let failed_vars =
@@ -42,7 +44,8 @@ pub(super) async fn answer(control: &Control, body: &[u8]) -> Answer {
     sources.read_vars(control, &with_vars).await?;
     // Made again: an exchange belongs to one thread, and what was read in between may have changed it.
     let probe = Probe::new(&question, setting).map_err(refuse)?;
-    let exchange = probe.exchange(&snapshot).map_err(|message| AdminResponse::error(503, message))?;
+    let mut fields = HeaderEdits::default();
+    let exchange = probe.exchange(&snapshot, &mut fields).map_err(no_room)?;
     tell(&snapshot, exchange, chosen.as_deref(), &sources, question.consumer.as_deref())
 }
 

@@ -126,7 +126,11 @@ impl Probe {
 
     /// # Errors
     /// When all places for workers are taken.
-    pub(super) fn exchange<'e>(&'e self, snapshot: &'e Snapshot) -> Result<Exchange<'e>, String> {
+    pub(super) fn exchange<'e>(
+        &'e self,
+        snapshot: &'e Snapshot,
+        reply_headers: &'e mut HeaderEdits,
+    ) -> Result<Exchange<'e>, String> {
         let view = RequestView { head: &self.head, bytes: &self.bytes };
         let mut request = Request::new(view, Cow::Borrowed(&self.path), view.host());
         self.route_path.iter().for_each(|path| request.set_route_path(path.clone()));
@@ -139,6 +143,6 @@ impl Probe {
             consumers: &snapshot.consumers,
             request_number: 1,
         };
-        Ok(Exchange::new(request, HeaderEdits::default(), ClientView::Connected(&self.client), surroundings))
+        Ok(Exchange::new(request, reply_headers, ClientView::Connected(&self.client), surroundings))
     }
 }
