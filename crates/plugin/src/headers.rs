@@ -9,12 +9,15 @@ pub struct HeaderEdits {
     /// The lines of fields to be added; of those to be dropped, lines without a value.
     lines: FieldLines,
     ops: Vec<Op>,
-    /// One bit for each length (modulo 32) of a name whose fields are to be dropped: most names of a head are cleared by
-    /// one look at it.
-    dropped_lengths: u32,
+    /// The lengths of the names whose fields are to be dropped.
+    dropped_lengths: NameLengths,
     /// Whether `lines` has more than what is to be written: removals, lines overruled.
     gaps: bool,
 }
+
+/// A set of lengths of field names, modulo 32: most names of a head are cleared by one look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameLengths(u32);
 
 #[derive(Debug, Clone, Copy)]
 struct Op {
@@ -50,7 +53,7 @@ impl HeaderEdits {
         self.void(name.as_bytes());
         let start = self.lines.len();
         self.lines.push_number(name, value);
-        self.dropped_lengths |= length_bit(name.len());
+        self.dropped_lengths.add(name.len());
         self.ops.push(Op { kind: Kind::Set, start, name_len: name.len(), end: self.lines.len() });
     }
 
@@ -69,7 +72,7 @@ impl HeaderEdits {
         let ends = self.lines.push_made(write);
         self.ops.extend(std::array::from_fn::<_, N, _>(|at| {
             let (name_len, end) = (names[at].len(), ends[at]);
-            self.dropped_lengths |= length_bit(name_len);
+            self.dropped_lengths.add(name_len);
             debug_assert!((start + name_len..=self.lines.len()).contains(&end), "the end of a line");
             Op { kind: Kind::Set, start: std::mem::replace(&mut start, end), name_len, end }
         }));
@@ -88,7 +91,7 @@ impl HeaderEdits {
             // No field can have such a name.
             return;
         }
-        self.dropped_lengths |= length_bit(name.len());
+        self.dropped_lengths.add(name.len());
         self.gaps = true;
         self.ops.push(Op { kind: Kind::Remove, start, name_len: name.len(), end: self.lines.len() });
     }
@@ -116,18 +119,18 @@ impl HeaderEdits {
         self.ops.is_empty()
     }
 
-    /// Whether a field with a name of this length may be one to drop: a first look, before [`Self::drops`].
+    /// The lengths that the names of fields to be dropped have: what isn't among them needs no look by [`Self::drops`].
     #[must_use]
     #[inline]
-    pub fn may_drop(&self, name_length: usize) -> bool {
-        self.dropped_lengths & length_bit(name_length) != 0
+    pub fn dropped_lengths(&self) -> NameLengths {
+        self.dropped_lengths
     }
 
     /// Whether the head's own fields called `name` are to be dropped.
     #[must_use]
     #[inline]
     pub fn drops(&self, name: &[u8]) -> bool {
-        self.may_drop(name.len())
+        self.dropped_lengths.has(name.len())
             && self.ops.iter().any(|op| op.name_len == name.len() && self.drops_by(op, name))
     }
 
@@ -137,7 +140,7 @@ impl HeaderEdits {
     #[must_use]
     #[inline]
     pub fn drops_spelled(&self, name: &[u8]) -> bool {
-        self.may_drop(name.len()) && self.ops.iter().any(|op| self.drops_op_spelled(op, name))
+        self.dropped_lengths.has(name.len()) && self.ops.iter().any(|op| self.drops_op_spelled(op, name))
     }
 
     /// Writes the fields to be added.
@@ -157,7 +160,7 @@ impl HeaderEdits {
     pub fn clear(&mut self) {
         self.lines.clear();
         self.ops.clear();
-        self.dropped_lengths = 0;
+        self.dropped_lengths = NameLengths::default();
         self.gaps = false;
     }
 
@@ -203,16 +206,32 @@ impl HeaderEdits {
             return;
         }
         if kind == Kind::Set {
-            self.dropped_lengths |= length_bit(name.len());
+            self.dropped_lengths.add(name.len());
         }
         self.ops.push(Op { kind, start, name_len: name.len(), end: self.lines.len() });
     }
 }
 
-/// The bit of [`HeaderEdits`]' `dropped_lengths` for names of this length.
-#[inline]
-fn length_bit(length: usize) -> u32 {
-    1 << (length % 32)
+impl NameLengths {
+    /// All lengths.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Whether `length` may be in the set.
+    #[must_use]
+    #[inline]
+    pub fn has(self, length: usize) -> bool {
+        self.0 & Self::bit(length) != 0
+    }
+
+    #[inline]
+    fn add(&mut self, length: usize) {
+        self.0 |= Self::bit(length);
+    }
+
+    #[inline]
+    fn bit(length: usize) -> u32 {
+        1 << (length % 32)
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::error::{ProxyError, Side};
 use crate::io;
 use crate::transport::Http2Stream;
 use crate::worker::Worker;
-use plugin::{Exchange, Reply, ResponseSource, has_no_body};
+use plugin::{Exchange, NameLengths, Reply, ResponseSource, has_no_body};
 use std::io::Result;
 use wire::http1::request::RequestFacts;
 use wire::http1::{KnownSet, push_decimal};
@@ -99,7 +99,7 @@ impl ClientHead<'_> {
     fn write_fields(&self, worker: &Worker, exchange: &Exchange<'_>, out: &mut impl FieldSink) {
         worker.clock.write_lines(out);
         write_upstream_status(worker, exchange, out);
-        let edits = &exchange.reply_headers;
+        let edits = &*exchange.reply_headers;
         match self.fields {
             Fields::Relayed(head, bytes) => {
                 self.relay(exchange, head, bytes, out);
@@ -127,18 +127,19 @@ impl ClientHead<'_> {
 
     #[inline(always)]
     fn relay(&self, exchange: &Exchange<'_>, head: &ResponseHead, bytes: &[u8], out: &mut impl FieldSink) {
-        let edits = &exchange.reply_headers;
+        let edits = &*exchange.reply_headers;
         let keeps_length = matches!(self.framing, Framing::None | Framing::Exact(_));
         let left_out = GATEWAYS_OWN
             .without_if(Known::ContentLength, keeps_length && exchange.status != 204)
             .without_if(Known::Upgrade, head.status == 101);
-        let all_kept = edits.is_empty() && !head.nominates;
+        // Fields with names of other lengths are kept for certain.
+        let doubtful = if head.nominates { NameLengths::ALL } else { edits.dropped_lengths() };
         out.relay(bytes, &head.fields, |field| {
             let dropped = || {
-                (edits.may_drop(field.name.len()) && edits.drops(field.name.get(bytes)))
+                edits.drops(field.name.get(bytes))
                     || (head.nominates && is_nominated(&head.fields, bytes, field))
             };
-            !left_out.has(field.known) && (all_kept || !dropped())
+            !(left_out.has(field.known) || (doubtful.has(field.name.len()) && dropped()))
         });
     }
 }
@@ -207,7 +208,7 @@ fn write_upstream_status(worker: &Worker, exchange: &Exchange<'_>, out: &mut imp
 }
 
 fn write_reply(exchange: &Exchange<'_>, reply: &Reply, out: &mut impl FieldSink) {
-    let edits = &exchange.reply_headers;
+    let edits = &*exchange.reply_headers;
     let typed = reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if !typed && !has_no_body(exchange.status) && !edits.drops(b"Content-Type") {
         out.field(CONTENT_TYPE, FieldValue::parsed(reply.default_type().as_bytes()));
