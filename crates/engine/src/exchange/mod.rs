@@ -37,6 +37,7 @@ use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::ops::ControlFlow;
 use wire::{RequestHead, RequestView};
 
 /// What becomes of the connection after an exchange.
@@ -99,9 +100,9 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
         Ok(route) => {
             let mut walk = phases::Walk::new(worker, &snapshot, route.map(|route| &route.chain));
             // An API of the process itself has no route, and no plugin stands before it.
-            let settled = match route.and_then(|_| walk.run(&mut exchange)) {
-                None => None,
-                Some(stop) => walk.settle(stop, link, &mut body, &mut exchange).await,
+            let settled = match route.map(|_| walk.run(&mut exchange)) {
+                Some(ControlFlow::Break(stop)) => walk.settle(stop, link, &mut body, &mut exchange).await,
+                _ => None,
             };
             settled
                 .or_else(|| origin::refusal(&mut body, &exchange))

@@ -10,6 +10,7 @@ use files::Site;
 use plugin::{Answer, Exchange, KeptResponse, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Who answers a request.
@@ -25,9 +26,15 @@ pub(super) enum Origin<'s> {
     /// A plugin, with a body that comes piece by piece.
     Answer(Box<Answer>),
     /// The gateway.
-    Reply(Reply),
+    Reply(Box<Reply>),
     /// Nobody: the client left before one was chosen.
     Nobody(ProxyError),
+}
+
+impl Origin<'_> {
+    pub(super) fn reply(reply: Reply) -> Self {
+        Self::Reply(Box::new(reply))
+    }
 }
 
 /// Who answers a request that no plugin answered.
@@ -42,7 +49,8 @@ pub(super) fn choose<'s>(
         (Some(route), _) => match upstream(snapshot, route, exchange) {
             // The resource that a plugin names is gone.
             None if let Some(UpstreamChoice::Id(id)) = chosen(exchange) => {
-                Origin::Reply(Reply::text(500, format!("failed to fetch upstream info by upstream id: {id}")))
+                let message = format!("failed to fetch upstream info by upstream id: {id}");
+                Origin::reply(Reply::text(500, message))
             }
             Some(upstream) if upstream.scheme.is_http() => Origin::Upstream(route, upstream),
             // Written into the store by others: what is meant to be encrypted is not sent in the clear.
@@ -52,14 +60,14 @@ pub(super) fn choose<'s>(
                     scheme = upstream.scheme.as_str(),
                     "scheme not spoken yet"
                 );
-                Origin::Reply(Reply::status(502))
+                Origin::reply(Reply::status(502))
             }
             None if let Some(site) = &route.site => Origin::Files(route, site),
             // A route that goes nowhere, and no plugin of it answered.
-            None => Origin::Reply(Reply::status(route.status_without_upstream())),
+            None => Origin::reply(Reply::status(route.status_without_upstream())),
         },
         (None, Some(mount)) => Origin::Mount(mount),
-        (None, None) => Origin::Reply(Reply::error(404, "404 Route Not Found")),
+        (None, None) => Origin::reply(Reply::error(404, "404 Route Not Found")),
     }
 }
 
@@ -70,7 +78,7 @@ pub(super) fn refusal(body: &mut RequestBody<'_>, exchange: &Exchange<'_>) -> Op
     if let Some(limit_bytes) = limits::body_bytes_max(exchange) {
         body.limit = limit_bytes;
     }
-    body.too_large().then(|| Origin::Reply(Reply::status(413)))
+    body.too_large().then(|| Origin::reply(Reply::status(413)))
 }
 
 /// The upstream that a plugin chose for the request, else the route's.
@@ -97,7 +105,7 @@ fn chosen<'x>(exchange: &'x Exchange<'_>) -> Option<&'x UpstreamChoice> {
 pub(super) async fn unrouted<'s>(
     link: &mut Link<'_>,
     snapshot: &Arc<Snapshot>,
-    reply: Reply,
+    reply: Box<Reply>,
     body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'_>,
 ) -> Origin<'s> {
@@ -106,8 +114,8 @@ pub(super) async fn unrouted<'s>(
     }
     let mut walk = phases::Walk::new(link.worker, snapshot, None);
     let instead = match walk.run(exchange) {
-        None => None,
-        Some(stop) => walk.settle(stop, link, body, exchange).await,
+        ControlFlow::Continue(()) => None,
+        ControlFlow::Break(stop) => walk.settle(stop, link, body, exchange).await,
     };
     instead.unwrap_or(Origin::Reply(reply))
 }

@@ -10,6 +10,7 @@ use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody
 use snapshot::Snapshot;
 use std::any::Any;
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use stdx::Moment;
@@ -66,6 +67,15 @@ pub(super) struct Stop {
     meta: Option<Arc<Meta>>,
 }
 
+impl Stop {
+    /// The stop at `step`, whose hook decided `flow`.
+    #[cold]
+    fn at<H: ?Sized>(step: &Step<H>, flow: Flow) -> Self {
+        let named = matches!(flow, Flow::Wait(_)) || observes(step);
+        Self { flow, def: named.then(|| Arc::clone(&step.def)), meta: step.meta.clone() }
+    }
+}
+
 impl<'c> Walk<'c> {
     /// A walk from the first hook. A request without a route meets the global rules alone.
     #[inline]
@@ -74,27 +84,20 @@ impl<'c> Walk<'c> {
         Self { worker, snapshot, route, cursor }
     }
 
-    /// Runs hooks up to the first that answers or waits; `None` when all have let the exchange pass.
+    /// Runs hooks up to the first that answers or waits; goes on to the end when all let the exchange pass.
     #[inline]
-    pub(super) fn run(&mut self, exchange: &mut Exchange<'_>) -> Option<Stop> {
+    pub(super) fn run(&mut self, exchange: &mut Exchange<'_>) -> ControlFlow<Stop> {
         let (global, route) = (&self.snapshot.global, self.route);
         if global.is_empty() && route.is_none_or(Chain::is_empty) {
-            return None;
+            return ControlFlow::Continue(());
         }
         if self.cursor.stage <= Stage::RouteRewrite {
-            let stop = self
-                .phase(Stage::GlobalRewrite, &global.rewrite, route, exchange, |hook, x| hook.rewrite(x))
-                .or_else(|| {
-                    let own = &route?.rewrite;
-                    self.phase(Stage::RouteRewrite, own, None, exchange, |hook, x| hook.rewrite(x))
-                });
-            if stop.is_some() {
-                return stop;
-            }
-            if let (Some(route), true) = (route, exchange.consumer.is_some())
-                && let Some(stop) = self.merge(route, exchange)
-            {
-                return Some(stop);
+            self.phase(Stage::GlobalRewrite, &global.rewrite, route, exchange, |hook, x| hook.rewrite(x))?;
+            if let Some(own) = route {
+                self.phase(Stage::RouteRewrite, &own.rewrite, None, exchange, |hook, x| hook.rewrite(x))?;
+                if exchange.consumer.is_some() {
+                    self.merge(own, exchange)?;
+                }
             }
         }
         match merged(exchange) {
@@ -105,42 +108,38 @@ impl<'c> Walk<'c> {
 
     /// The phases after rewriting. `chain` stands above the global rules for plugins that prefer the route.
     #[inline]
-    fn run_rest(&mut self, chain: Option<&Chain>, exchange: &mut Exchange<'_>) -> Option<Stop> {
+    fn run_rest(&mut self, chain: Option<&Chain>, exchange: &mut Exchange<'_>) -> ControlFlow<Stop> {
         let global = &self.snapshot.global;
-        let stop = self.phase(Stage::GlobalAccess, &global.access, chain, exchange, |hook, x| hook.access(x));
-        let Some(own) = chain else { return stop };
-        stop.or_else(|| self.phase(Stage::RouteAccess, &own.access, None, exchange, |hook, x| hook.access(x)))
-            .or_else(|| {
-                let hooks = &global.before_proxy;
-                self.phase(Stage::GlobalBeforeProxy, hooks, chain, exchange, |hook, x| hook.before_proxy(x))
-            })
-            .or_else(|| {
-                let hooks = &own.before_proxy;
-                self.phase(Stage::RouteBeforeProxy, hooks, None, exchange, |hook, x| hook.before_proxy(x))
-            })
+        self.phase(Stage::GlobalAccess, &global.access, chain, exchange, |hook, x| hook.access(x))?;
+        let Some(own) = chain else { return ControlFlow::Continue(()) };
+        self.phase(Stage::RouteAccess, &own.access, None, exchange, |hook, x| hook.access(x))?;
+        let hooks = &global.before_proxy;
+        self.phase(Stage::GlobalBeforeProxy, hooks, chain, exchange, |hook, x| hook.before_proxy(x))?;
+        let hooks = &own.before_proxy;
+        self.phase(Stage::RouteBeforeProxy, hooks, None, exchange, |hook, x| hook.before_proxy(x))
     }
 
     /// Has the merged chain take over from the route's, once the rewrite phase knows the request's consumer. A stop where
     /// that can't be.
     #[inline(never)]
-    fn merge(&self, route: &Chain, exchange: &mut Exchange<'_>) -> Option<Stop> {
-        let consumer = exchange.consumer?;
+    fn merge(&self, route: &Chain, exchange: &mut Exchange<'_>) -> ControlFlow<Stop> {
+        let Some(consumer) = exchange.consumer else { return ControlFlow::Continue(()) };
         let serial = exchange.route.map_or(0, |route| route.serial);
         let Ok(merged) = self.worker.merged.chain(self.snapshot, serial, route, consumer) else {
             let (name, group) = (&consumer.name, &consumer.group_id);
             log_for!(error, exchange, consumer = name, "consumer group {group} does not exist");
-            return Some(Stop { flow: Flow::status(503), def: None, meta: None });
+            return ControlFlow::Break(Stop { flow: Flow::status(503), def: None, meta: None });
         };
         exchange.merged = merged.map(|chain| chain as Rc<dyn Any>);
-        None
+        ControlFlow::Continue(())
     }
 
     /// The phases of a merged chain: it begins with rewriting by the plugins that only the consumer has.
     #[inline(never)]
-    fn run_for_consumer(&mut self, merged: &Chain, exchange: &mut Exchange<'_>) -> Option<Stop> {
+    fn run_for_consumer(&mut self, merged: &Chain, exchange: &mut Exchange<'_>) -> ControlFlow<Stop> {
         let hooks = &merged.rewrite;
-        self.phase(Stage::ConsumerRewrite, hooks, None, exchange, |hook, x| hook.rewrite(x))
-            .or_else(|| self.run_rest(Some(merged), exchange))
+        self.phase(Stage::ConsumerRewrite, hooks, None, exchange, |hook, x| hook.rewrite(x))?;
+        self.run_rest(Some(merged), exchange)
     }
 
     /// Gives the hooks of one phase that have not had it their turn.
@@ -152,12 +151,12 @@ impl<'c> Walk<'c> {
         over: Option<&Chain>,
         exchange: &mut Exchange<'_>,
         run: impl Fn(&H, &mut Exchange<'_>) -> Flow,
-    ) -> Option<Stop> {
+    ) -> ControlFlow<Stop> {
         // Most lists are empty, and nobody can stop the walk there.
         if steps.is_empty() {
-            return None;
+            return ControlFlow::Continue(());
         }
-        let first = self.cursor.enter(stage)?;
+        let Some(first) = self.cursor.enter(stage) else { return ControlFlow::Continue(()) };
         for step in steps.get(first..).unwrap_or_default() {
             self.cursor.index += 1;
             if step.admits(over, exchange) {
@@ -169,15 +168,11 @@ impl<'c> Walk<'c> {
                 match flow {
                     // It holds nothing, and dropping it would be a call.
                     flow @ Flow::Next => std::mem::forget(flow),
-                    flow => {
-                        let named = matches!(flow, Flow::Wait(_)) || observes(step);
-                        let def = named.then(|| Arc::clone(&step.def));
-                        return Some(Stop { flow, def, meta: step.meta.clone() });
-                    }
+                    flow => return ControlFlow::Break(Stop::at(step, flow)),
                 }
             }
         }
-        None
+        ControlFlow::Continue(())
     }
 
     /// Lets a hook decide and takes note of it, and the exchange goes on as if it had not run.
@@ -217,7 +212,10 @@ impl<'c> Walk<'c> {
         let mut stop = stop;
         loop {
             match stop.flow {
-                Flow::Next => stop = self.run(exchange)?,
+                Flow::Next => match self.run(exchange) {
+                    ControlFlow::Continue(()) => return None,
+                    ControlFlow::Break(next) => stop = next,
+                },
                 Flow::Wait(future) => {
                     let resume =
                         match wait::within(link.timer.within(PLUGIN_WAIT_MAX), future, link.stream).await {
@@ -261,7 +259,7 @@ impl<'c> Walk<'c> {
                     if let Some(body) = instead.filter(|_| reply.status >= 400) {
                         reply.body = Some(body.clone());
                     }
-                    return Some(Origin::Reply(*reply));
+                    return Some(Origin::Reply(reply));
                 }
                 Flow::Answer(answer) => return Some(Origin::Answer(answer)),
             }

@@ -9,6 +9,10 @@ use plugin::{BodyVars, Exchange, HeldBytes, Reply};
 use snapshot::{Route, Snapshot};
 use std::sync::Arc;
 
+/// The route of a request, `None` where it is for an API of the process; or the answer to one that has no route, boxed,
+/// because it is much larger and seldom there.
+type Selected<'s> = Result<Option<&'s Arc<Route>>, Box<Reply>>;
+
 /// The route that the request matches, or the answer to one that matches none. `None` where a condition looks at the
 /// body, which has to be read first: see [`with_body`].
 #[inline]
@@ -18,7 +22,7 @@ pub(super) fn at_once<'s>(
     valid_path: bool,
     body: &RequestBody<'_>,
     exchange: &mut Exchange<'s>,
-) -> Option<Result<Option<&'s Arc<Route>>, Reply>> {
+) -> Option<Selected<'s>> {
     if !snapshot.router.body_need().is_none() {
         return None;
     }
@@ -35,7 +39,7 @@ pub(super) async fn with_body<'s>(
     valid_path: bool,
     body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'s>,
-) -> Result<Option<&'s Arc<Route>>, Reply> {
+) -> Selected<'s> {
     let of_routes = snapshot.router.body_need();
     look_ahead(link, of_routes, body, exchange).await?;
     let route = route(link, snapshot, valid_path, body, exchange)?;
@@ -60,12 +64,12 @@ async fn look_ahead(
     need: BodyNeed,
     body: &mut RequestBody<'_>,
     exchange: &mut Exchange<'_>,
-) -> Result<(), Reply> {
+) -> Result<(), Box<Reply>> {
     if need.is_none() || mounted(link, exchange) || body.too_large() {
         return Ok(());
     }
     let result = read(link, need, body, exchange).await;
-    result.map_err(|error| ahead::refusal(error, exchange))
+    result.map_err(|error| Box::new(ahead::refusal(error, exchange)))
 }
 
 async fn read(
@@ -99,9 +103,9 @@ fn route<'s>(
     valid_path: bool,
     body: &RequestBody<'_>,
     exchange: &mut Exchange<'s>,
-) -> Result<Option<&'s Arc<Route>>, Reply> {
+) -> Selected<'s> {
     if !valid_path {
-        return Err(Reply::status(400));
+        return Err(refused(400));
     }
     if let Some(peer) = &link.client.tls {
         admit(peer, snapshot, exchange)?;
@@ -115,19 +119,24 @@ fn route<'s>(
             exchange.matched_uri = found.path;
             exchange.matched_host = found.host.unwrap_or_default();
             match found.payload.refusal() {
-                Some(status) => Err(Reply::status(status)),
+                Some(status) => Err(refused(status)),
                 None => Ok(Some(found.payload)),
             }
         }
         // Whoever matches no route meets the configuration's limit, and the others those of their plugins.
-        None if body.too_large() => Err(Reply::status(413)),
-        None => Err(Reply::error(404, "404 Route Not Found")),
+        None if body.too_large() => Err(refused(413)),
+        None => Err(Box::new(Reply::error(404, "404 Route Not Found"))),
     }
+}
+
+#[cold]
+fn refused(status: u16) -> Box<Reply> {
+    Box::new(Reply::status(status))
 }
 
 /// Refuses a request that its client, or the name by which it came, does not entitle it to.
 #[inline(never)]
-fn admit(peer: &tls::Peer, snapshot: &Snapshot, exchange: &Exchange<'_>) -> Result<(), Reply> {
+fn admit(peer: &tls::Peer, snapshot: &Snapshot, exchange: &Exchange<'_>) -> Result<(), Box<Reply>> {
     if !peer.site.asks_clients() && !snapshot.tls.ask_clients() {
         return Ok(());
     }
@@ -135,7 +144,7 @@ fn admit(peer: &tls::Peer, snapshot: &Snapshot, exchange: &Exchange<'_>) -> Resu
     let wanted = snapshot.tls.find(host).map(|site| &**site);
     peer.admits(host, &exchange.request.path, wanted).map_err(|why| {
         tracing::error!(client = %exchange.client.addr, "{why}");
-        Reply::status(400)
+        refused(400)
     })
 }
 
