@@ -2,6 +2,7 @@
 
 use plugin::{Exchange, ExchangeLimits};
 use snapshot::Timeouts;
+use std::borrow::Cow;
 use std::time::Duration;
 
 #[inline]
@@ -21,15 +22,15 @@ pub(super) fn body_timeout(configured: Duration, exchange: &Exchange<'_>) -> Dur
     of(exchange).and_then(|limits| limits.body_timeout).unwrap_or(configured)
 }
 
-/// The times of an upstream.
+/// The times of an upstream. Copied only where a plugin changes some of them.
 #[inline]
-pub(super) fn timeouts(exchange: &Exchange<'_>, configured: Timeouts) -> Timeouts {
+pub(super) fn timeouts<'t>(exchange: &Exchange<'_>, configured: &'t Timeouts) -> Cow<'t, Timeouts> {
     match of(exchange) {
-        None => configured,
-        Some(limits) => Timeouts {
+        None => Cow::Borrowed(configured),
+        Some(limits) => Cow::Owned(Timeouts {
             connect: limits.connect_timeout.unwrap_or(configured.connect),
             send: limits.send_timeout.unwrap_or(configured.send),
             read: limits.read_timeout.unwrap_or(configured.read),
-        },
+        }),
     }
 }

@@ -44,7 +44,8 @@ pub(super) async fn run(
     {
         return Box::pin(fail(link, message, body, exchange, route, error)).await;
     }
-    let timeouts = &limits::timeouts(exchange, route.timeouts.unwrap_or(upstream.timeouts));
+    let configured = route.timeouts.as_ref().unwrap_or(&upstream.timeouts);
+    let timeouts: &Timeouts = &limits::timeouts(exchange, configured);
     let discovered = match &upstream.discovered {
         None => None,
         Some(discovered) => discovered_form(discovered, link.timer.within(timeouts.connect)).await,
@@ -54,8 +55,7 @@ pub(super) async fn run(
     exchange.upstream.scheme = upstream.scheme.as_str();
     let (mut tried, mut tried_at) = (Vec::new(), Vec::new());
     let mut last = None;
-    let mut tries = 0;
-    let mut spent = Duration::ZERO;
+    let (mut tries, mut spent) = (0, Duration::ZERO);
     state.begin();
     loop {
         let key = upstream.hashed(exchange);
