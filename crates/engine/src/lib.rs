@@ -4,6 +4,7 @@
 //! between workers but the immutable snapshot. A request's path is told by `exchange`.
 
 mod accept;
+mod boxed;
 mod buffers;
 mod capacity;
 mod clock;
