@@ -202,11 +202,14 @@ pub(crate) struct Named {
 }
 
 /// Who that is in this request. Boxed: most connections have no such proxy, and would carry its size with them.
+#[inline]
 pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<Box<Named>> {
     let view = RequestView { head: &scratch.head, bytes: &scratch.input[..scratch.head.length] };
-    if !link.config.real_ip.may_name(view) {
-        return None;
-    }
+    if link.config.real_ip.may_name(view) { named(link, view) } else { None }
+}
+
+#[inline(never)]
+fn named(link: &Link<'_>, view: RequestView<'_>) -> Option<Box<Named>> {
     let client = link.client.named(link.config.real_ip.client(view)?);
     let forwarded = exchange::forwarded_lines(&client);
     Some(Box::new(Named { client, forwarded }))
@@ -228,26 +231,33 @@ async fn first_bytes(
     // Nothing else of this task waits.
     timer.clear();
     timer.set_rest(if fresh { Rest::First } else { Rest::Idle });
+    let mut begins = true;
     let scratch = poll_fn(|cx| {
-        let mut scratch =
-            spare.take().filter(|spare| spare.is_usual()).unwrap_or_else(|| worker.buffers.take_scratch());
-        let mut buffer = ReadBuf::new(&mut scratch.input);
-        match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
-            Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                scratch.filled = buffer.filled().len();
-                Poll::Ready(Some(scratch))
-            }
-            Poll::Pending
-                if !(limit.is_over() || timer.is_evicted() || (!fresh && worker.draining.get())) =>
-            {
+        if std::mem::take(&mut begins) && stream.poll_readable(cx).is_pending() {
+            // The usual case: the client has just been sent its response.
+            if let Some(scratch) = spare.take() {
                 worker.buffers.put_scratch(scratch);
-                Poll::Pending
             }
-            _ => {
-                worker.buffers.put_scratch(scratch);
-                Poll::Ready(None)
+        } else {
+            let mut scratch = spare
+                .take()
+                .filter(|spare| spare.is_usual())
+                .unwrap_or_else(|| worker.buffers.take_scratch());
+            let mut buffer = ReadBuf::new(&mut scratch.input);
+            let polled = Pin::new(&mut *stream).poll_read(cx, &mut buffer);
+            scratch.filled = buffer.filled().len();
+            match polled {
+                Poll::Ready(Ok(())) if scratch.filled > 0 => return Poll::Ready(Some(scratch)),
+                _ => worker.buffers.put_scratch(scratch),
+            }
+            if polled.is_ready() {
+                return Poll::Ready(None);
             }
         }
+        if limit.is_over() || timer.is_evicted() || (!fresh && worker.draining.get()) {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
     })
     .await;
     timer.set_rest(Rest::Busy);

@@ -95,30 +95,33 @@ impl<'e> Ends<'e, '_, '_> {
         replayable: bool,
     ) -> Result<(Box<[u8]>, usize), ProxyError> {
         let mut wait = self.wait(timeout);
-        poll_fn(|cx| {
+        let mut begins = true;
+        let read = poll_fn(|cx| {
+            // The usual case: the request has just been sent.
+            if std::mem::take(&mut begins) && self.upstream.poll_readable(cx).is_pending() {
+                return self.pending(&mut wait, cx).map(Err);
+            }
             let mut buffer = self.buffers.take_relay();
             let mut slot = ReadBuf::new(&mut buffer);
             let polled = Pin::new(&mut *self.upstream).poll_read(cx, &mut slot);
             let filled = slot.filled().len();
-            let error = match polled {
-                Poll::Ready(Ok(())) if filled > 0 => return Poll::Ready(Ok((buffer, filled))),
-                Poll::Ready(Ok(())) => ProxyError::new(
-                    Side::Upstream,
-                    ErrorKind::Connection,
-                    "upstream closed without a response",
-                ),
-                Poll::Ready(Err(error)) => ProxyError::io(Side::Upstream, &error),
-                Poll::Pending => {
-                    self.buffers.put_relay(buffer);
-                    let error = ready!(self.pending(&mut wait, cx));
-                    let retriable = replayable && error.side == Side::Upstream;
-                    return Poll::Ready(Err(if retriable { error.retriable() } else { error }));
-                }
-            };
+            if filled > 0 && matches!(polled, Poll::Ready(Ok(()))) {
+                return Poll::Ready(Ok((buffer, filled)));
+            }
             self.buffers.put_relay(buffer);
-            Poll::Ready(Err(if replayable { error.retriable() } else { error }))
+            match polled {
+                Poll::Pending => self.pending(&mut wait, cx).map(Err),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(ProxyError::io(Side::Upstream, &error))),
+                Poll::Ready(Ok(())) => {
+                    let early = "upstream closed without a response";
+                    Poll::Ready(Err(ProxyError::new(Side::Upstream, ErrorKind::Connection, early)))
+                }
+            }
+        });
+        read.await.map_err(|error| {
+            let retriable = replayable && error.side == Side::Upstream;
+            if retriable { error.retriable() } else { error }
         })
-        .await
     }
 
     /// The decoder of a body of which `read` bytes came with its head.

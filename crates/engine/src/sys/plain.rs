@@ -6,8 +6,13 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::task::coop;
 
 /// Reads what is there into the room that is left: nothing more at the end of the stream.
+///
+/// The read comes first, and tokio is asked to wake the task only where nothing is there: a task that was woken because bytes
+/// came saves that question. Of the task's budget (`tokio::task::coop`) only a read that fills the room takes a unit. After
+/// any other read the socket is empty, and the task has to wait for the event loop in any case.
 ///
 /// # Errors
 /// The socket's.
@@ -21,8 +26,11 @@ pub(crate) fn poll_recv(
     cx: &mut Context<'_>,
     into: &mut ReadBuf<'_>,
 ) -> Poll<io::Result<()>> {
-    let count = loop {
+    if !coop::has_budget_remaining() {
+        // Pending: the task is polled again after the others.
         ready!(stream.poll_read_ready(cx))?;
+    }
+    let count = loop {
         // SAFETY: nothing is made uninitialised: `recv` only writes.
         let room = unsafe { into.unfilled_mut() };
         let mut count = 0;
@@ -33,11 +41,17 @@ pub(crate) fn poll_recv(
             if 0 < count && !left.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match received {
-            // Also with the error of above.
-            _ if count > 0 => break count,
-            Ok(()) => break 0,
+            Ok(()) => {
+                if count > 0 {
+                    // Takes a unit of the budget; the socket is still ready.
+                    let _ = stream.poll_read_ready(cx);
+                }
+                break count;
+            }
+            // The error of above.
+            Err(_) if count > 0 => break count,
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
-            Err(_) => {}
+            Err(_) => ready!(stream.poll_read_ready(cx))?,
         }
     };
     // SAFETY: so many bytes at the beginning of the room were written.
@@ -107,6 +121,26 @@ mod tests {
             let nothing = tokio::time::timeout(std::time::Duration::from_millis(5), recv(&near, 4)).await;
             assert!(nothing.is_err(), "{nothing:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_never_empty_lets_others_have_their_turn() {
+        let (near, mut far) = pair().await;
+        far.write_all(&[0; 1000]).await.unwrap();
+        near.readable().await.unwrap();
+        let (mut read, mut turns) = (0, 0);
+        poll_fn(|cx| {
+            turns += 1;
+            let mut byte = [0];
+            while read < 1000 {
+                ready!(poll_recv(&near, cx, &mut ReadBuf::new(&mut byte))).unwrap();
+                read += 1;
+            }
+            Poll::Ready(())
+        })
+        .await;
+        // tokio gives a task 128 operations at a time.
+        assert!(turns >= 1000 / 128, "{turns}");
     }
 
     #[tokio::test]

@@ -86,6 +86,15 @@ impl Stream {
         }
     }
 
+    /// As [`ReadSide::poll_readable`].
+    #[inline]
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Plain(stream) => stream.poll_read_ready(cx).map(drop),
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// Whether nothing has come on an idle connection since its last message. A look at the readiness that the event
     /// loop noted; a system call only where it noted some.
     #[inline]
@@ -106,6 +115,18 @@ impl Stream {
 }
 
 impl ReadSide<'_> {
+    /// Returns whether a read may find something; if not, the task is woken when one may. Asked before a read that will
+    /// probably have to wait, so that no buffer is taken for it. Connections that are not in the clear only find out by
+    /// reading, so they are always ready.
+    #[inline]
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            // An error is the read's to find.
+            Self::Plain(half) => half.as_ref().poll_read_ready(cx).map(drop),
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// As [`Stream::http2`].
     #[inline]
     pub(crate) fn http2(&self) -> Option<&Http2Stream> {
