@@ -29,7 +29,7 @@ pub(crate) fn without_key() -> Gateway {
 }
 
 /// The key that the quick start made.
-fn private_key(gateway: &Gateway) -> String {
+pub(crate) fn private_key(gateway: &Gateway) -> String {
     std::fs::read_to_string(gateway.data_dir().join("admin.key")).unwrap().trim().to_owned()
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn routes(gateway: &Gateway) -> u64 {
 }
 
 /// Sends `head` (its lines with `PORT` for the port) with a route as its body.
-fn send(port: u16, head: &str) -> Message {
+pub(crate) fn send(port: u16, head: &str) -> Message {
     let body = body().to_string();
     let head = head.replace("PORT", &port.to_string()).replace('\n', "\r\n");
     let mut peer = Peer::connect(port);
@@ -53,31 +53,43 @@ fn send(port: u16, head: &str) -> Message {
     peer.response()
 }
 
-const PATH: &str = "/apisix/admin/routes/1";
+pub(crate) const PATH: &str = "/apisix/admin/routes/1";
 
-/// What comes with a request that a page sent, or that reached the gateway by a foreign name.
-const MARKS: [&str; 21] = [
-    "Host: 127.0.0.1:PORT\nOrigin: http://evil.test",
-    "Host: 127.0.0.1:PORT\nOrigin: https://evil.test:PORT",
-    "Host: 127.0.0.1:PORT\nOrigin: null",
-    "Host: 127.0.0.1:PORT\nOrigin: file://",
-    "Host: 127.0.0.1:PORT\nOrigin: http://127.0.0.1:1",
-    "Host: 127.0.0.1:PORT\nOrigin: http://localhost:PORT",
-    "Host: 127.0.0.1:PORT\nOrigin: http://127.0.0.1:PORT@evil.test",
-    "Host: 127.0.0.1:PORT\nOrigin: http://127.0.0.1:PORT\nOrigin: http://evil.test",
-    "Host: [::1]:PORT\norigin:http://[::1]:1",
-    "Host: localhost.:PORT\nORIGIN: http://localhost.evil.test:PORT",
-    "Host: 127.0.0.1:PORT\nReferer: http://evil.test/page",
-    "Host: 127.0.0.1:PORT\nSec-Fetch-Site: cross-site",
-    "Host: 127.0.0.1:PORT\nSec-Fetch-Site: same-site",
-    "Host: 127.0.0.1:PORT\nSec-Fetch-Site: none\nReferer: http://evil.test/",
-    "Host: evil.test",
-    "Host: evil.test:PORT\nOrigin: http://evil.test:PORT\nSec-Fetch-Site: same-origin",
-    "Host: 127.0.0.1.evil.test:PORT",
-    "Host: localhost.evil.test",
-    "Host: 0.0.0.0:PORT",
-    "Host: [::]:PORT",
-    "Host: 192.168.1.1:PORT",
+/// What comes with a request that a page sent, or that reached the gateway by a foreign name; each after what it is.
+pub(crate) const MARKS: [(&str, &str); 21] = [
+    ("a page of another site", "Host: 127.0.0.1:PORT\nOrigin: http://evil.test"),
+    ("a page of another site on the same port", "Host: 127.0.0.1:PORT\nOrigin: https://evil.test:PORT"),
+    ("a page without an origin (sandboxed frame)", "Host: 127.0.0.1:PORT\nOrigin: null"),
+    ("a file that a browser shows", "Host: 127.0.0.1:PORT\nOrigin: file://"),
+    ("a page of another local server", "Host: 127.0.0.1:PORT\nOrigin: http://127.0.0.1:1"),
+    ("a page of `localhost` on `127.0.0.1`", "Host: 127.0.0.1:PORT\nOrigin: http://localhost:PORT"),
+    (
+        "the own address as user information of an origin",
+        "Host: 127.0.0.1:PORT\nOrigin: http://127.0.0.1:PORT@evil.test",
+    ),
+    (
+        "two origins, the first its own",
+        "Host: 127.0.0.1:PORT\nOrigin: http://127.0.0.1:PORT\nOrigin: http://evil.test",
+    ),
+    ("a page of another local server over IPv6", "Host: [::1]:PORT\norigin:http://[::1]:1"),
+    ("a name that begins with `localhost`", "Host: localhost.:PORT\nORIGIN: http://localhost.evil.test:PORT"),
+    ("a page that is known by its `Referer` alone", "Host: 127.0.0.1:PORT\nReferer: http://evil.test/page"),
+    ("a page that is known by `Sec-Fetch-Site` alone", "Host: 127.0.0.1:PORT\nSec-Fetch-Site: cross-site"),
+    ("a page of a sibling site", "Host: 127.0.0.1:PORT\nSec-Fetch-Site: same-site"),
+    (
+        "a request said to be typed in, with a `Referer`",
+        "Host: 127.0.0.1:PORT\nSec-Fetch-Site: none\nReferer: http://evil.test/",
+    ),
+    ("DNS rebinding", "Host: evil.test"),
+    (
+        "DNS rebinding: the page takes the gateway for its own origin",
+        "Host: evil.test:PORT\nOrigin: http://evil.test:PORT\nSec-Fetch-Site: same-origin",
+    ),
+    ("DNS rebinding: a name that begins with the address", "Host: 127.0.0.1.evil.test:PORT"),
+    ("DNS rebinding: a name that begins with `localhost`", "Host: localhost.evil.test"),
+    ("the unspecified address, which connects to this machine", "Host: 0.0.0.0:PORT"),
+    ("the unspecified address of IPv6", "Host: [::]:PORT"),
+    ("an address of the local network", "Host: 192.168.1.1:PORT"),
 ];
 
 #[test]
@@ -85,7 +97,7 @@ fn no_page_writes_to_a_quick_start() {
     let (gateway, _) = quickstart();
     let mut attempts = 0;
     for port in [gateway.port, gateway.admin_port] {
-        for mark in MARKS {
+        for (_, mark) in MARKS {
             let keyed = format!("{mark}\nX-API-KEY: {PUBLISHED}");
             for head in [
                 format!("PUT {PATH} HTTP/1.1\n{keyed}"),
@@ -118,7 +130,7 @@ fn no_page_writes_to_a_quick_start() {
             assert!(matches!(answer.status(), 400 | 401 | 403), "{head}: {}", answer.text());
             attempts += 1;
         }
-        for mark in MARKS {
+        for (_, mark) in MARKS {
             let asked = "Access-Control-Request-Method: PUT\nAccess-Control-Request-Headers: x-api-key";
             let answer = send(port, &format!("OPTIONS {PATH} HTTP/1.1\n{mark}\n{asked}"));
             assert!(matches!(answer.status(), 403 | 404), "{mark}");
@@ -143,7 +155,7 @@ fn no_page_writes_by_a_private_key_in_a_cookie() {
     let (gateway, _) = quickstart();
     let cookie = format!("Cookie: x_api_key={}", private_key(&gateway));
     for port in [gateway.port, gateway.admin_port] {
-        for mark in &MARKS[..14] {
+        for (_, mark) in &MARKS[..14] {
             let answer = send(port, &format!("PUT {PATH} HTTP/1.1\n{mark}\n{cookie}"));
             assert_eq!(answer.status(), 403, "{mark}");
         }
@@ -154,7 +166,7 @@ fn no_page_writes_by_a_private_key_in_a_cookie() {
 #[test]
 fn no_page_writes_where_no_key_is_required() {
     let gateway = without_key();
-    for mark in MARKS {
+    for (_, mark) in MARKS {
         for target in ["POST /apisix/admin/routes", "PUT /apisix/admin/routes/1"] {
             let answer = send(gateway.admin_port, &format!("{target} HTTP/1.1\n{mark}"));
             assert_eq!(answer.status(), 403, "{target} {mark}: {}", answer.text());
@@ -176,7 +188,7 @@ fn no_page_reaches_the_servers_without_keys() {
     for (port, path) in
         [(control, "/v1/routes"), (gateway.status_port, "/status"), (gateway.metrics_port, metrics)]
     {
-        for mark in MARKS {
+        for (_, mark) in MARKS {
             let answer = send(port, &format!("GET {path} HTTP/1.1\n{mark}"));
             assert_eq!(answer.status(), 403, "{path} {mark}: {}", answer.text());
         }

@@ -22,6 +22,7 @@ mod declarative;
 mod descriptors;
 mod drive_by;
 mod drive_by_browser;
+mod drive_by_table;
 mod early_answers;
 mod files;
 mod grpc;
