@@ -39,6 +39,8 @@ pub(crate) enum ErrorKind {
     Declined,
     /// A node's name is not known to the resolver.
     Name,
+    /// A plugin's filter failed on a body, or took too long; with the status that the client gets.
+    Plugin(u16),
 }
 
 /// Whose side of the gateway.
@@ -46,6 +48,8 @@ pub(crate) enum ErrorKind {
 pub(crate) enum Side {
     Client,
     Upstream,
+    /// The gateway itself: one of its plugins.
+    Gateway,
 }
 
 impl ProxyError {
@@ -103,11 +107,13 @@ impl ProxyError {
     /// The status that tells the client; for the log alone where the client is gone (nginx's 499).
     pub(crate) fn status(self) -> u16 {
         match (self.side, self.kind) {
+            (_, ErrorKind::Plugin(status)) => status,
             (_, ErrorKind::TooLarge) => 413,
             (_, ErrorKind::NoRoom) => 503,
             (Side::Client, ErrorKind::Timeout) => 408,
             (Side::Client, ErrorKind::Protocol) => 400,
             (Side::Client, _) => 499,
+            (Side::Gateway, _) => 500,
             (Side::Upstream, ErrorKind::Timeout) => 504,
             (
                 Side::Upstream,

@@ -50,6 +50,11 @@ pub(crate) trait Source: AsyncRead + Unpin {
         false
     }
 
+    /// Whether the other side has ended its stream: pending while nothing has come, `false` when bytes wait.
+    fn poll_left(&self, _cx: &mut Context<'_>) -> Poll<bool> {
+        Poll::Pending
+    }
+
     /// The lines of the trailer section of a message that is over, where that is not a part of the bytes read.
     fn take_trailers(&mut self) -> Vec<u8> {
         Vec::new()

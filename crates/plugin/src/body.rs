@@ -1,11 +1,18 @@
-//! What becomes of a response's body on its way to the client: filters, each fed with what the one before it made.
+//! What a body meets on its way: taps, which get it as it was sent, and filters, each fed with the output of the one before
+//! it. The same for a response on its way to the client and for a request on its way to the upstream.
 
 use crate::HeldBytes;
+use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use wire::RequestView;
 
-/// Makes something else of a body, piece by piece. Asked for in the response phase; lives as long as the response.
+/// Makes something else of a body, piece by piece. A response's filters are added in the response phase, a request's in a
+/// phase before the upstream is asked; they live as long as the message.
 ///
-/// Output goes behind what is in `out` already. An error breaks the response off: only what can't be helped is one.
+/// Output goes behind what is in `out` already. An error ends the exchange: see [`Rejected`] for what the client gets.
 pub trait BodyFilter {
     /// Takes the next piece.
     ///
@@ -32,118 +39,132 @@ pub trait BodyFilter {
     /// As [`Self::write`].
     fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Whether further pieces would make a difference. The upstream's body is read no further than somebody wants it.
+    /// Advances whatever the filter waits for, such as the answer to a call ([`crate::Services`]). Called after each of the
+    /// other methods until it returns `Ready`; until then the filter gets nothing more, and the sender of the body waits.
+    /// Dropped while pending when the client leaves, or the exchange ends otherwise.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. One of the kind [`io::ErrorKind::TimedOut`] stands for 504.
+    fn poll(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _view: &mut BodyView<'_>,
+        _out: &mut Vec<u8>,
+    ) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the output may differ from the input. A body that no filter changes keeps its `Content-Length`.
+    fn changes(&self) -> bool {
+        true
+    }
+
+    /// Whether further pieces would make a difference. A response is read no further than somebody wants it; a request is
+    /// always read to its end.
     fn wants_more(&self) -> bool {
         true
     }
 }
 
-/// The filters of one response, in the order in which the body passes them.
-#[derive(Default)]
-pub struct BodyFilters(Vec<Box<dyn BodyFilter>>);
+/// Gets a body as its sender sent it, beside the receiver. One that is dropped before it was finished got only a part.
+pub trait Recorder {
+    /// Takes the next piece.
+    fn piece(&mut self, piece: &[u8]);
 
-impl BodyFilters {
-    /// Adds one behind those that there are.
-    pub fn push(&mut self, filter: impl BodyFilter + 'static) {
-        self.0.push(Box::new(filter));
-    }
+    /// Marks the end of the body.
+    fn finish(self: Box<Self>);
+}
 
-    /// Whether the body passes as it is.
+/// What a filter that waits sees of its exchange. The rest of the exchange belongs to the other direction, which may be
+/// under way at the same time; the hook that adds the filter sees all of it.
+#[derive(Debug)]
+pub struct BodyView<'v> {
+    /// The request's head as received.
+    pub request: RequestView<'v>,
+    /// The response's status; 0 for the body of a request.
+    pub status: u16,
+    /// Variables of the exchange for its log phase: `(name, value)`. A request's filter sees only those that request filters
+    /// set.
+    pub vars: &'v mut Vec<(String, Vec<u8>)>,
+}
+
+/// An error of a filter that chooses the status that the client gets: `io::Error::other(Rejected(403))`. Once the head of
+/// the response has been sent, the response is cut off instead.
+///
+/// Without it, an error of a request's filter is 500 and one of a response's filter 502; a timeout is 504 in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rejected(pub u16);
+
+impl Rejected {
+    /// Returns the status that `error` chooses.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub fn status(error: &io::Error) -> Option<u16> {
+        let chosen = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        chosen.map(|rejected| rejected.0).or((error.kind() == io::ErrorKind::TimedOut).then_some(504))
     }
+}
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a plugin rejected the body with {}", self.0)
     }
+}
 
-    /// Takes those out that were added after the first `count`.
-    pub(crate) fn truncate(&mut self, count: usize) {
-        self.0.truncate(count);
+impl std::error::Error for Rejected {}
+
+/// A filter that waits: it hands each piece of a body to an asynchronous function, and puts the result in its place.
+/// Pieces that arrive while the function runs wait for it, and so does the sender.
+pub struct Awaited<F, T> {
+    transform: F,
+    /// What came and was not handed over yet.
+    waiting: Vec<u8>,
+    running: Option<Pin<Box<T>>>,
+}
+
+impl<F, T> Awaited<F, T>
+where
+    F: FnMut(&mut BodyView<'_>, Vec<u8>) -> T,
+    T: Future<Output = io::Result<Vec<u8>>>,
+{
+    /// Makes one of `transform`, which gets each piece. Its future stays on the worker, and is dropped when the client
+    /// leaves.
+    pub fn new(transform: F) -> Self {
+        Self { transform, waiting: Vec::new(), running: None }
     }
+}
 
-    pub(crate) fn push_boxed(&mut self, filter: Box<dyn BodyFilter>) {
-        self.0.push(filter);
-    }
-
-    /// Whether more of the body would make a difference to what comes out.
-    #[must_use]
-    pub fn want_more(&self) -> bool {
-        self.0.iter().all(|filter| filter.wants_more())
-    }
-
-    /// Sends a piece through all of them.
-    ///
-    /// # Errors
-    /// A filter's.
-    pub fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        write(&mut self.0, piece, out)
-    }
-
-    /// Sends on what they hold and can let go.
-    ///
-    /// # Errors
-    /// A filter's.
-    pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.drain(out, |filter, made| filter.flush(made))
-    }
-
-    /// Sends on all that they hold: the body is over, and these are the lines of its trailer section.
-    ///
-    /// # Errors
-    /// A filter's.
-    pub fn finish(&mut self, trailers: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<()> {
-        self.0.iter_mut().for_each(|filter| filter.trailers(trailers));
-        self.drain(out, |filter, made| filter.finish(made))
-    }
-
-    /// What becomes of a body that is there as a whole.
-    ///
-    /// # Errors
-    /// A filter's.
-    pub fn whole(mut self, body: &[u8]) -> io::Result<Vec<u8>> {
-        let mut made = Vec::new();
-        self.write(body, &mut made)?;
-        self.finish(&mut Vec::new(), &mut made)?;
-        Ok(made)
-    }
-
-    /// Takes from each filter, the first one first, what it lets go, through those behind it.
-    fn drain(
-        &mut self,
-        out: &mut Vec<u8>,
-        release: impl Fn(&mut dyn BodyFilter, &mut Vec<u8>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        for at in 0..self.0.len() {
-            let mut made = Vec::new();
-            release(&mut *self.0[at], &mut made)?;
-            write(&mut self.0[at + 1..], &made, out)?;
-        }
+impl<F, T> BodyFilter for Awaited<F, T>
+where
+    F: FnMut(&mut BodyView<'_>, Vec<u8>) -> T,
+    T: Future<Output = io::Result<Vec<u8>>>,
+{
+    fn write(&mut self, piece: &[u8], _: &mut Vec<u8>) -> io::Result<()> {
+        self.waiting.extend_from_slice(piece);
         Ok(())
     }
-}
 
-fn write(filters: &mut [Box<dyn BodyFilter>], piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    if piece.is_empty() {
-        return Ok(());
+    fn finish(&mut self, _: &mut Vec<u8>) -> io::Result<()> {
+        Ok(())
     }
-    match filters {
-        [] => out.extend_from_slice(piece),
-        [last] => last.write(piece, out)?,
-        [first, rest @ ..] => {
-            let mut made = Vec::new();
-            first.write(piece, &mut made)?;
-            write(rest, &made, out)?;
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        view: &mut BodyView<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if let Some(running) = &mut self.running {
+                let made = ready!(running.as_mut().poll(cx));
+                self.running = None;
+                out.append(&mut made?);
+            }
+            if self.waiting.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let piece = std::mem::take(&mut self.waiting);
+            self.running = Some(Box::pin((self.transform)(view, piece)));
         }
-    }
-    Ok(())
-}
-
-impl std::fmt::Debug for BodyFilters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("BodyFilters").field(&self.0.len()).finish()
     }
 }
 
@@ -210,50 +231,15 @@ mod tests {
     use super::*;
     use crate::held::{HELD, HELD_BYTES_MAX};
 
-    /// Doubles each byte, and lets go of it when it is flushed.
-    #[derive(Default)]
-    struct Doubled(Vec<u8>);
-
-    impl BodyFilter for Doubled {
-        fn write(&mut self, piece: &[u8], _: &mut Vec<u8>) -> io::Result<()> {
-            self.0.extend(piece.iter().flat_map(|byte| [*byte, *byte]));
-            Ok(())
-        }
-
-        fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-            out.append(&mut self.0);
-            Ok(())
-        }
-
-        fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-            self.flush(out)
-        }
-    }
-
     #[test]
-    fn pieces_pass_all_filters_in_order() {
-        let mut filters = BodyFilters::default();
-        let mut out = Vec::new();
-        filters.write(b"as it is", &mut out).unwrap();
-        assert_eq!(out, b"as it is");
-
-        filters.push(Doubled::default());
-        filters.push(Held::new(8, |mut body: Vec<u8>| {
-            body.push(b'!');
-            Ok(body)
-        }));
-        filters.push(Doubled::default());
-        out.clear();
-        for piece in [&b"a"[..], b"b"] {
-            filters.write(piece, &mut out).unwrap();
-            filters.flush(&mut out).unwrap();
+    fn an_error_chooses_its_status() {
+        for (error, status) in [
+            (io::Error::other(Rejected(403)), Some(403)),
+            (io::ErrorKind::TimedOut.into(), Some(504)),
+            (io::Error::other("why"), None),
+        ] {
+            assert_eq!(Rejected::status(&error), status, "{error}");
         }
-        assert!(out.is_empty() && filters.want_more());
-        filters.write(b"cd", &mut out).unwrap();
-        filters.flush(&mut out).unwrap();
-        assert!(out.is_empty(), "eight bytes are held");
-        filters.finish(&mut Vec::new(), &mut out).unwrap();
-        assert_eq!(out, b"aaaabbbbccccdddd!!");
     }
 
     #[test]
@@ -286,13 +272,5 @@ mod tests {
             assert!(room.grow(HELD_BYTES_MAX).is_err());
         });
         worker.join().unwrap();
-    }
-
-    #[test]
-    fn a_replaced_body_is_not_read() {
-        let mut filters = BodyFilters::default();
-        filters.push(Replaced(b"new".to_vec()));
-        assert!(!filters.want_more());
-        assert_eq!(filters.whole(b"old").unwrap(), b"new");
     }
 }

@@ -176,8 +176,11 @@ pub struct Extras {
     pub keeper: Option<Box<dyn Keeper>>,
     /// What holds for the exchange in place of the configuration's limits.
     pub limits: ExchangeLimits,
-    /// What the response's body passes on its way. Filled in the response phase.
+    /// What the response's body passes on its way to the client. Filled in the response phase.
     pub body_filters: BodyFilters,
+    /// What the request's body passes on its way to the upstream. Filled before the upstream is asked; a request without
+    /// a body, and one that no upstream is asked for, pass nothing.
+    pub request_filters: BodyFilters,
     /// The content coding that the body is to be sent in: see [`Exchange::offer`].
     pub(crate) coding: Option<Coding>,
     /// What the filters of `_meta` said, by the place of that.

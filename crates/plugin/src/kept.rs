@@ -4,6 +4,7 @@
 //! made it, but for the request's preconditions and ranges, which are answered here. One that wants the upstream's answer leaves a [`crate::Keeper`]. With both, the client gets the kept response, and the
 //! upstream is asked afterwards, for the keeper alone.
 
+use crate::Recorder;
 use std::sync::Arc;
 use stdx::Segment;
 
@@ -24,14 +25,4 @@ pub enum Verdict {
     Record(Box<dyn Recorder>),
     /// The client gets this.
     Instead(KeptResponse),
-}
-
-/// Gets a response's body as the upstream sent it, while the client does. One that is dropped before it was finished got
-/// only a part.
-pub trait Recorder {
-    /// The next piece.
-    fn piece(&mut self, piece: &[u8]);
-
-    /// That was all.
-    fn finish(self: Box<Self>);
 }

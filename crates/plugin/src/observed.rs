@@ -19,7 +19,7 @@ pub struct Remembered<'a> {
     vars: Vec<(String, Vec<u8>)>,
     attempts: usize,
     limits: ExchangeLimits,
-    body_filters: usize,
+    filters: [(usize, usize); 2],
     offers: bool,
     keeps: bool,
 }
@@ -40,7 +40,9 @@ impl<'a> Remembered<'a> {
             vars: exchange.vars.clone(),
             attempts: Attempts::count(exchange),
             limits: extras.map(|extras| extras.limits).unwrap_or_default(),
-            body_filters: extras.map_or(0, |extras| extras.body_filters.len()),
+            filters: extras.map_or_else(Default::default, |extras| {
+                [extras.body_filters.count(), extras.request_filters.count()]
+            }),
             offers: extras.is_some_and(|extras| extras.coding.is_some()),
             keeps: extras.is_some_and(|extras| extras.kept.is_some() || extras.keeper.is_some()),
         }
@@ -59,7 +61,8 @@ impl<'a> Remembered<'a> {
         if let Some(extras) = &mut exchange.extras {
             extras.upstream = self.upstream;
             extras.limits = self.limits;
-            extras.body_filters.truncate(self.body_filters);
+            extras.body_filters.truncate(self.filters[0]);
+            extras.request_filters.truncate(self.filters[1]);
             extras.coding = extras.coding.take().filter(|_| self.offers);
             if !self.keeps {
                 (extras.kept, extras.keeper) = (None, None);

@@ -1,6 +1,6 @@
 //! Offers of content codings: the one that the client likes best is taken once the response's head is settled.
 
-use crate::{BodyFilters, Coding, Exchange, UpstreamResponse, has_no_body};
+use crate::{BodyFilters, BodyView, Coding, Exchange, UpstreamResponse, has_no_body};
 use wire::Method;
 
 impl Exchange<'_> {
@@ -70,6 +70,26 @@ impl Exchange<'_> {
     /// Takes back what was said of a body that could not be sent after all: another answer is made instead.
     pub fn forget_coding(&mut self) {
         ["Content-Encoding", "ETag"].iter().for_each(|name| self.reply_headers.remove(name));
+    }
+
+    /// Whether the request's body passes taps or filters on its way to the upstream.
+    #[must_use]
+    #[inline]
+    pub fn has_request_filters(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| !extras.request_filters.is_empty())
+    }
+
+    /// Takes out the filters that the request's body passes on its way to the upstream; `None` where it passes as it is.
+    #[must_use]
+    pub fn take_request_filters(&mut self) -> Option<BodyFilters> {
+        let filters = std::mem::take(&mut self.extras.as_mut()?.request_filters);
+        (!filters.is_empty()).then_some(filters)
+    }
+
+    /// What a filter of the response's body sees.
+    #[must_use]
+    pub fn body_view(&mut self) -> BodyView<'_> {
+        BodyView { request: self.request.view, status: self.status, vars: &mut self.vars }
     }
 
     /// Whether the client gets a body at all with a response of this status.

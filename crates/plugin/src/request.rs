@@ -36,6 +36,9 @@ pub struct RequestEdits {
     pub host: Option<Authority>,
     /// The body towards the upstream. Only in place of one that was read ahead: see [`Request::whole_body`].
     pub body: Option<Arc<[u8]>>,
+    /// Whether filters change the body while it streams ([`crate::Extras::request_filters`]): its length is then unknown
+    /// when the head is sent.
+    pub body_changes: bool,
     /// The query that later plugins see, see [`Request::set_query`].
     query: Option<Vec<u8>>,
 }

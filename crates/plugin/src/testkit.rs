@@ -5,13 +5,15 @@ mod services;
 pub use services::{FakeServices, MadeCall};
 
 use crate::{
-    BodyLimits, BodyVars, Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow, Gateway,
-    HeaderEdits, Identity, Ingredients, Parent, Registry, Reply, Request, RouteInfo, Services, Session, Step,
-    StreamFlow, Surroundings, Transport, UpstreamResponse,
+    BodyFilters, BodyLimits, BodyVars, Chain, Client, ClientView, ConsumerInfo, Consumers, Exchange, Flow,
+    Gateway, HeaderEdits, Identity, Ingredients, Parent, Registry, Reply, Request, RouteInfo, Services,
+    Session, Step, StreamFlow, Surroundings, Transport, UpstreamResponse,
 };
 use model::{ConfigError, PluginMap};
 use serde_json::Value;
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -254,7 +256,7 @@ pub fn reply(chain: &Chain, exchange: &mut Exchange<'_>, reply: &Reply) -> Vec<u
         }
     }
     let filters = exchange.take_body_filters(&made).unwrap_or_default();
-    filters.whole(reply.body.as_deref().unwrap_or_default()).expect("filters do their work")
+    whole(filters, exchange, reply.body.as_deref().unwrap_or_default()).expect("filters do their work")
 }
 
 /// Runs the log phase of an exchange that ended with `status`.
@@ -273,7 +275,23 @@ pub fn log(chain: &Chain, exchange: &mut Exchange<'_>, status: u16) {
 /// When a filter fails.
 pub fn body(exchange: &mut Exchange<'_>, body: &[u8]) -> Vec<u8> {
     let filters = exchange.take_body_filters(&UpstreamResponse::default()).unwrap_or_default();
-    filters.whole(body).expect("filters do their work")
+    whole(filters, exchange, body).expect("filters do their work")
+}
+
+/// What `filters`, none of which waits, make of `body`.
+///
+/// # Errors
+/// A filter's.
+///
+/// # Panics
+/// When a filter waits.
+pub fn whole(filters: BodyFilters, exchange: &mut Exchange<'_>, body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut view = exchange.body_view();
+    let polled = pin!(filters.whole(&mut view, body)).poll(&mut Context::from_waker(Waker::noop()));
+    match polled {
+        Poll::Ready(made) => made,
+        Poll::Pending => panic!("a filter waits"),
+    }
 }
 
 /// The head lines that `edits` would write.

@@ -1,13 +1,13 @@
 //! The request's body: what is in the buffer, and what is still to come.
 
-use super::upload::Pace;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io::{self, Sink, Source};
+use crate::io::{self, Source};
 use crate::timer::TimeLimit;
+use plugin::BodyFilters;
 use std::ops::{Deref, DerefMut};
+use wire::BodyLength;
 use wire::http1::BodyDecoder;
 use wire::http1::request::RequestFacts;
-use wire::{BodyLength, Framing};
 
 /// Smaller pieces are copied behind the bytes before them, larger ones leave by a gathering write.
 pub(super) const COPY_MAX: usize = 4 * 1024;
@@ -24,12 +24,14 @@ pub(super) struct RequestBody<'b> {
     decoder: BodyDecoder,
     length: BodyLength,
     /// Body bytes decoded so far.
-    decoded: u64,
+    pub(super) decoded: u64,
     /// Bytes of the connection that belonged to the body so far.
     consumed: u64,
     pub(super) limit: u64,
-    /// Whether an upstream has been sent a piece of it, and perhaps not all of that piece.
-    sending: bool,
+    /// Whether an upstream, or a filter before it, has a piece of it, and perhaps not all of that piece is sent.
+    pub(super) sending: bool,
+    /// What it passes on its way to the upstream.
+    pub(super) filters: Option<Box<BodyFilters>>,
 }
 
 /// Where a body's bytes are.
@@ -65,12 +67,18 @@ impl<'b> RequestBody<'b> {
             consumed: 0,
             limit: if limit == 0 { u64::MAX } else { limit },
             sending: false,
+            filters: None,
         }
     }
 
     /// How long the head says it is.
     pub(super) fn length(&self) -> BodyLength {
         self.length
+    }
+
+    /// Whether the upstream may get another body than the client sends.
+    pub(super) fn is_changed(&self) -> bool {
+        self.filters.as_ref().is_some_and(|filters| filters.change_anything())
     }
 
     /// Whether the head announces more than is accepted.
@@ -126,12 +134,12 @@ impl<'b> RequestBody<'b> {
         &self.buffer[self.start..self.end]
     }
 
-    /// All of it, where it is of known length, small, and in the buffer already. Nothing is consumed, so that it can
+    /// All of it, where it is of known length, small, in the buffer already, and passes no filter. Nothing is consumed, so that it can
     /// be sent again.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         match self.length {
             BodyLength::None => Some(&[]),
-            BodyLength::Exact(length) => {
+            BodyLength::Exact(length) if self.filters.is_none() => {
                 let length =
                     usize::try_from(length).ok().filter(|length| *length <= self.end - self.start)?;
                 (self.consumed == 0).then(|| &self.buffer[self.start..self.start + length])
@@ -164,7 +172,11 @@ impl<'b> RequestBody<'b> {
 
     /// Decodes what has been read: each piece goes to `piece`, the lines of a trailer section to `trailers`. Returns
     /// whether the body is complete.
-    fn decode(&mut self, trailers: &mut Vec<u8>, mut piece: impl FnMut(&[u8])) -> Result<bool, ProxyError> {
+    pub(super) fn decode(
+        &mut self,
+        trailers: &mut Vec<u8>,
+        mut piece: impl FnMut(&[u8]),
+    ) -> Result<bool, ProxyError> {
         let Self { buffer, start, end, decoder, decoded, consumed, .. } = self;
         let before = *start;
         let over = decoder.drain(&buffer[..*end], start, trailers, |data| {
@@ -246,63 +258,6 @@ impl<'b> RequestBody<'b> {
         Ok(!ends)
     }
 
-    /// Copies the body from the client to the upstream until it ends, framed as it came.
-    pub(super) async fn send<R, W>(
-        &mut self,
-        client: &mut R,
-        upstream: &mut W,
-        pace: &Pace<'_>,
-    ) -> Result<(), ProxyError>
-    where
-        R: Source,
-        W: Sink,
-    {
-        let framing = match self.length {
-            BodyLength::Exact(length) => Framing::Exact(length),
-            _ if upstream.is_framed() => Framing::Frames,
-            _ => Framing::Chunked,
-        };
-        let failed = |error: std::io::Error| ProxyError::io(Side::Upstream, &error);
-        let (mut out, mut trailers) = (Vec::new(), Vec::new());
-        let over = self.is_done();
-        loop {
-            out.clear();
-            trailers.clear();
-            let ended = self.decode(&mut trailers, |data| framing.encode(data, &mut out))?;
-            if ended && !over {
-                if trailers.is_empty() {
-                    trailers = client.take_trailers();
-                }
-                framing.encode_end(&trailers, &mut out);
-                upstream.end_after(out.len(), &trailers).map_err(failed)?;
-            }
-            if self.decoded > self.limit {
-                return Err(ProxyError::new(Side::Client, ErrorKind::TooLarge, "request body too large"));
-            }
-            self.sending = true;
-            let limit = pace.timer.within(pace.send_timeout);
-            io::write_all(upstream, &out, limit).await.map_err(failed)?;
-            self.sending = false;
-            if ended {
-                return Ok(());
-            }
-            pace.upload.delay(self.fill_at(client, pace)).await?;
-        }
-    }
-
-    /// Reads more of it. Once there is a response, a client may be silent for as long as that moves.
-    async fn fill_at<R: Source>(&mut self, client: &mut R, pace: &Pace<'_>) -> Result<(), ProxyError> {
-        let mut limit = pace.timer.within(pace.body_timeout);
-        loop {
-            match self.fill(client, limit).await {
-                Err(late) if late.kind == ErrorKind::Timeout && pace.is_answered() => {
-                    limit = pace.after_answer();
-                }
-                filled => return filled,
-            }
-        }
-    }
-
     /// Reads and decodes what is left, and throws it away; an error when there is more than `limit`, or it takes longer
     /// than `wait` allows.
     pub(super) async fn discard<R: Source>(
@@ -350,7 +305,11 @@ impl<'b> RequestBody<'b> {
 
     /// Reads more of it. An incomplete piece of framing moves to the front to make room. No more is read than the part
     /// of the head's buffer holds, because all of it may follow the body.
-    async fn fill<R: Source>(&mut self, client: &mut R, wait: TimeLimit<'_>) -> Result<(), ProxyError> {
+    pub(super) async fn fill<R: Source>(
+        &mut self,
+        client: &mut R,
+        wait: TimeLimit<'_>,
+    ) -> Result<(), ProxyError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -395,46 +354,15 @@ fn bad_body(error: wire::http1::BodyError) -> ProxyError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::upload::Upload;
     use super::*;
     use crate::clock::Now;
     use crate::timer::Timers;
-    use std::future::{Future, poll_fn};
-    use std::pin::pin;
-    use std::task::Poll;
-    use std::time::Duration;
     use tokio::runtime::Builder;
 
     fn facts(body: BodyLength) -> RequestFacts {
         let mut facts = RequestFacts::default();
         facts.body = body;
         facts
-    }
-
-    /// A response may come while the upstream takes no more of the body.
-    #[test]
-    fn a_body_is_sent_when_its_last_byte_is() {
-        let runtime = Builder::new_current_thread().build().expect("a runtime");
-        let timers = Timers::new(Now::default());
-        let timer = &timers.register().timer;
-        for (room, sent) in [(3, false), (5, true)] {
-            let mut lent = [0; 64];
-            let mut body = RequestBody::new(&mut lent, 0, &facts(BodyLength::Exact(5)), 0);
-            let (mut near, _far) = tokio::io::duplex(room);
-            runtime.block_on(async {
-                let mut client = &b"hello"[..];
-                let pace = Pace {
-                    timer,
-                    now: Now::default(),
-                    body_timeout: Duration::from_secs(1),
-                    send_timeout: Duration::from_secs(1),
-                    upload: &Upload::default(),
-                };
-                let mut sending = pin!(body.send(&mut client, &mut near, &pace));
-                poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_ready())).await;
-            });
-            assert_eq!((body.is_done(), body.is_sent()), (true, sent), "where there is room for {room}");
-        }
     }
 
     #[test]

@@ -4,20 +4,18 @@ use super::body::COPY_MAX;
 use super::client_head::{ClientHead, Fields, framing};
 use super::outcome::{RelayOutcome, UpstreamReuse, check_switch};
 use super::partial::Asked;
+use super::progress::Upload;
 use super::relay::Job;
 use super::respond;
-use super::upload::Upload;
+use super::transmit::Way;
 use super::{response_head, rewritten};
-use crate::buffers::Buffers;
 use crate::clock::after_ms;
-use crate::config::EngineConfig;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io::{self, Sink, Source};
-use crate::timer::{TimeLimit, Timer};
-use crate::transport::{ReadSide, WriteSide};
+use crate::io::{Sink, Source};
+use crate::timer::TimeLimit;
+use crate::transport::ReadSide;
 use crate::upstream::Connection;
-use crate::worker::Worker;
 use plugin::{Exchange, Keeper, ResponseSource, UpstreamResponse, Verdict};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,16 +27,8 @@ use wire::{BodyEvent, BodyLength, Framing, Method};
 
 /// The ends between which a response travels.
 pub(super) struct Ends<'e, 'c, 'u> {
-    pub(super) worker: &'e Worker,
-    pub(super) config: &'e EngineConfig,
-    pub(super) timer: &'e Timer,
-    pub(super) client: &'e mut WriteSide<'c>,
-    /// Whether the client is watched for its end while the upstream thinks: not once bytes of its next request wait.
-    pub(super) watches: bool,
+    pub(super) way: Way<'e, 'c>,
     pub(super) upstream: &'e mut ReadSide<'u>,
-    pub(super) buffers: &'e Buffers,
-    /// The other direction.
-    pub(super) upload: &'e Upload,
 }
 
 /// A wait for bytes of the upstream.
@@ -55,19 +45,11 @@ pub(super) async fn run(
     connection: &mut Connection,
     replayable: bool,
 ) -> Result<RelayOutcome, ProxyError> {
-    let worker = link.worker;
+    let parts = (link.worker, link.config, link.timer);
     let (_, mut client) = link.stream.split();
     let (mut upstream, _) = connection.stream.split();
-    let mut ends = Ends {
-        worker,
-        config: link.config,
-        timer: link.timer,
-        client: &mut client,
-        watches: true,
-        upstream: &mut upstream,
-        buffers: &worker.buffers,
-        upload: &Upload::done(),
-    };
+    let upload = Upload::done();
+    let mut ends = Ends { way: Way::new(parts, &mut client, &upload), upstream: &mut upstream };
     ends.deliver(job, replayable).await
 }
 
@@ -81,10 +63,10 @@ impl<'e> Ends<'e, '_, '_> {
     ) -> Result<RelayOutcome, ProxyError> {
         let (mut buffer, filled) = self.first_read(job.timeouts.read, replayable).await?;
         let result = self.deliver_from(&mut buffer, filled, job).await;
-        self.buffers.put_relay(buffer);
+        self.way.worker.buffers.put_relay(buffer);
         let time = job.exchange.upstream.started.elapsed();
         job.exchange.upstream.time = Some(time);
-        job.latency = time.saturating_sub(self.upload.client_wait.get());
+        job.latency = time.saturating_sub(self.way.upload.client_wait.get());
         result
     }
 
@@ -101,14 +83,14 @@ impl<'e> Ends<'e, '_, '_> {
             if std::mem::take(&mut begins) && self.upstream.poll_readable(cx).is_pending() {
                 return self.pending(&mut wait, cx).map(Err);
             }
-            let mut buffer = self.buffers.take_relay();
+            let mut buffer = self.way.worker.buffers.take_relay();
             let mut slot = ReadBuf::new(&mut buffer);
             let polled = Pin::new(&mut *self.upstream).poll_read(cx, &mut slot);
             let filled = slot.filled().len();
             if filled > 0 && matches!(polled, Poll::Ready(Ok(()))) {
                 return Poll::Ready(Ok((buffer, filled)));
             }
-            self.buffers.put_relay(buffer);
+            self.way.worker.buffers.put_relay(buffer);
             match polled {
                 Poll::Pending => self.pending(&mut wait, cx).map(Err),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(ProxyError::io(Side::Upstream, &error))),
@@ -141,18 +123,19 @@ impl<'e> Ends<'e, '_, '_> {
 
     /// A wait for bytes of the upstream that begins when there are none.
     pub(super) fn wait(&self, timeout: Duration) -> Wait<'e> {
-        Wait { limit: self.timer.within(timeout), watch_from_ms: 0 }
+        Wait { limit: self.way.timer.within(timeout), watch_from_ms: 0 }
     }
 
     /// Goes on waiting, unless the time is up or the client is gone. The time is the upstream's only once the request's
     /// body is with it: before that, the upload has timeouts of its own.
     pub(super) fn pending(&mut self, wait: &mut Wait<'_>, cx: &mut Context<'_>) -> Poll<ProxyError> {
-        let uploaded = self.upload.over.get();
+        let uploaded = self.way.upload.over.get();
         if uploaded && wait.limit.is_over() {
             return Poll::Ready(ProxyError::new(Side::Upstream, ErrorKind::Timeout, "upstream timed out"));
         }
         // HTTP/2 says it without being asked.
-        let left = self.client.is_reset(cx) || (uploaded && self.watches && self.client_left(wait, cx));
+        let left =
+            self.way.client.is_reset(cx) || (uploaded && self.way.watches && self.client_left(wait, cx));
         if left {
             let gone = "client closed while waiting for the upstream";
             return Poll::Ready(ProxyError::new(Side::Client, ErrorKind::Connection, gone));
@@ -163,34 +146,21 @@ impl<'e> Ends<'e, '_, '_> {
     /// Whether the client has closed its connection. Asked only in waits of more than a tick, because most answers come
     /// sooner. Bytes that wait there are the next request; then there is nothing to watch for.
     fn client_left(&mut self, wait: &mut Wait<'_>, cx: &mut Context<'_>) -> bool {
-        let now_ms = self.worker.clock.now_ms();
+        let now_ms = self.way.worker.clock.now_ms();
         if wait.watch_from_ms == 0 {
             wait.watch_from_ms = after_ms(now_ms, Duration::ZERO);
         }
         if now_ms < wait.watch_from_ms {
-            self.timer.wake_by(wait.watch_from_ms);
+            self.way.timer.wake_by(wait.watch_from_ms);
             return false;
         }
-        match self.client.poll_left(cx) {
+        match self.way.client.poll_left(cx) {
             Poll::Pending => false,
             Poll::Ready(left) => {
-                self.watches = left;
+                self.way.watches = left;
                 left
             }
         }
-    }
-
-    /// Sends to the client. The time that it takes is not the upstream's.
-    pub(super) async fn send(&mut self, head: &[u8], data: &[u8]) -> Result<(), ProxyError> {
-        let mut write = io::Write::new(self.timer.within(self.config.client.send_timeout));
-        let mut since = None;
-        poll_fn(|cx| {
-            let polled = write.poll(self.client, cx, head, data);
-            self.upload.note_wait(&mut since, polled.is_ready());
-            polled
-        })
-        .await
-        .map_err(|error| ProxyError::io(Side::Client, &error))
     }
 
     async fn deliver_from(
@@ -204,8 +174,8 @@ impl<'e> Ends<'e, '_, '_> {
         }
         let Job { message, exchange, route, timeouts, .. } = job;
         let facts = exchange.request.view.head.facts;
-        self.upload.answering.set(true);
-        self.upload.answered_ms.set(self.worker.clock.now_ms());
+        self.way.upload.answering.set(true);
+        self.way.upload.answered_ms.set(self.way.worker.clock.now_ms());
         let response = &*message.response;
         // A plugin may have asked by another method than the client's.
         let unasked = facts.method == Method::Head && response.body != BodyLength::None;
@@ -214,21 +184,18 @@ impl<'e> Ends<'e, '_, '_> {
         exchange.upstream.status = response.status;
         exchange.source = ResponseSource::Upstream;
         let made = UpstreamResponse { head: Some((response, &buffer[..response.length])), reply: None };
-        let recorder = match ask_keeper(exchange, &made) {
-            Verdict::Pass => None,
-            Verdict::Record(recorder) => Some(recorder),
+        match ask_keeper(exchange, &made) {
+            Verdict::Pass => {}
+            Verdict::Record(recorder) => exchange.extras().body_filters.tap(recorder),
             Verdict::Instead(kept) => {
                 return Box::pin(self.deliver_kept(filled, job, &kept)).await;
             }
-        };
-        respond::run_hooks(self.worker, message.snapshot, Some(&route.chain), exchange, made);
+        }
+        respond::run_hooks(self.way.worker, message.snapshot, Some(&route.chain), exchange, made);
         message.hooks_ran = true;
         let switches = check_switch(response.status, exchange.status)?;
-        let filters = exchange.take_body_filters(&made);
-        let reshaped = rewritten::is_reshaped(exchange, response);
-        if (filters.is_some() || recorder.is_some() || reshaped) && !switches {
-            let passing = rewritten::Passing { filters: filters.unwrap_or_default(), recorder };
-            let delivered = Box::pin(self.deliver_passing(buffer, filled, job, passing)).await;
+        if !switches && let Some(filters) = rewritten::filters(exchange, response, &made) {
+            let delivered = Box::pin(self.deliver_pumped(buffer, filled, job, filters)).await;
             if delivered.is_err() {
                 job.exchange.forget_coding();
             }
@@ -238,9 +205,9 @@ impl<'e> Ends<'e, '_, '_> {
         let decoder = self.decoder(body, filled - start);
         let client_keeps = framing != Framing::Close
             && !switches
-            && self.upload.sent.get()
-            && respond::keeps_alive(self.worker, self.config, exchange);
-        if self.client.http2().is_some() {
+            && self.way.upload.sent.get()
+            && respond::keeps_alive(self.way.worker, self.way.config, exchange);
+        if self.way.client.http2().is_some() {
             check_begun(decoder, &buffer[start..filled])?;
         }
         let head = ClientHead {
@@ -248,7 +215,7 @@ impl<'e> Ends<'e, '_, '_> {
             framing,
             keep_alive: client_keeps,
         };
-        head.begin(self.worker, exchange, self.client.http2(), message.out)
+        head.begin(self.way.worker, exchange, self.way.client.http2(), message.out)
             .map_err(|error| ProxyError::io(Side::Client, &error))?;
         let mut flow = BodyFlow { decoder, framing, start, filled, read_timeout: timeouts.read };
         // Over HTTP/2 it is sent and counted.
@@ -329,13 +296,13 @@ impl BodyFlow {
         loop {
             let (data, ended) = self.take(ends, &buffer[..self.filled], out)?;
             if data.len() > COPY_MAX {
-                ends.send(out, data).await?;
+                ends.way.send(out, data).await?;
             } else {
                 out.extend_from_slice(data);
                 let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
-                let sent = ends.client.send_now(out).map_err(failed)?;
+                let sent = ends.way.client.send_now(out).map_err(failed)?;
                 if sent < out.len() {
-                    ends.send(&out[sent..], &[]).await?;
+                    ends.way.send(&out[sent..], &[]).await?;
                 }
             }
             exchange.timing.sent_bytes +=
@@ -393,33 +360,10 @@ impl BodyFlow {
                 trailers = ends.upstream.take_trailers();
             }
             self.framing.encode_end(&trailers, out);
-            let ended = ends.client.end_after(out.len() + data.len(), &trailers);
+            let ended = ends.way.client.end_after(out.len() + data.len(), &trailers);
             ended.map_err(|error| ProxyError::io(Side::Client, &error))?;
         }
         Ok((data, over))
-    }
-
-    /// Decodes what has been read and gives out each piece of the body, and at last its trailer section; whether the body
-    /// is over.
-    pub(super) fn each(
-        &mut self,
-        read: &[u8],
-        trailers: &mut Vec<u8>,
-        mut piece: impl FnMut(&[u8]) -> Result<(), ProxyError>,
-    ) -> Result<bool, ProxyError> {
-        loop {
-            let (used, event) = self.decoder.next(&read[self.start..]).map_err(broken)?;
-            self.start += used;
-            match event {
-                BodyEvent::Data(data) => piece(data)?,
-                BodyEvent::Trailers(lines) => {
-                    trailers.extend_from_slice(lines);
-                    return Ok(true);
-                }
-                BodyEvent::End => return Ok(true),
-                BodyEvent::NeedMore => return Ok(false),
-            }
-        }
     }
 
     /// Reads more.
@@ -463,7 +407,7 @@ impl BodyFlow {
         let mut slot = ReadBuf::new(&mut buffer[self.filled..]);
         let read = ready!(Pin::new(&mut *ends.upstream).poll_read(cx, &mut slot));
         let count = slot.filled().len();
-        ends.upload.answered_ms.set(ends.worker.clock.now_ms());
+        ends.way.upload.answered_ms.set(ends.way.worker.clock.now_ms());
         Poll::Ready(match read {
             Ok(()) => self.took(count).map(|()| {
                 if ends.upstream.is_over() {
@@ -488,6 +432,6 @@ impl BodyFlow {
     }
 }
 
-fn broken(error: BodyError) -> ProxyError {
+pub(super) fn broken(error: BodyError) -> ProxyError {
     ProxyError::new(Side::Upstream, ErrorKind::Protocol, error.0)
 }

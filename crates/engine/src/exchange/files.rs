@@ -3,6 +3,7 @@
 use super::After;
 use super::body::RequestBody;
 use super::client_head::{ClientHead, Fields};
+use super::progress::Upload;
 use super::respond::{self, Message, Rest};
 use super::transmit::Way;
 use crate::connection::Link;
@@ -104,7 +105,8 @@ async fn send(
     let begun = head.begin(link.worker, exchange, link.stream.http2(), message.out);
     let segments = if exchange.is_bodiless() { &[] } else { answer.body.segments() };
     let (_, mut client) = link.stream.split();
-    let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
+    let upload = Upload::done();
+    let mut way = Way::new((link.worker, link.config, link.timer), &mut client, &upload);
     let sent = match begun {
         Ok(()) => way.transmit(message.out, segments).await,
         Err(error) => Err(error),

@@ -39,7 +39,7 @@ pub(super) async fn run(
 ) -> After {
     let worker = link.worker;
     if !body.is_done()
-        && !body.has_begun()
+        && (!body.has_begun() || exchange.has_request_filters())
         && let Err(error) = Box::pin(upload::begin(link, body, exchange)).await
     {
         return Box::pin(fail(link, message, body, exchange, route, error)).await;
@@ -262,8 +262,8 @@ async fn send_head(
     let framing = match (replaced, body.length()) {
         (Some(replaced), _) => Framing::Exact(replaced.len() as u64),
         (None, BodyLength::None) => Framing::None,
-        (None, BodyLength::Exact(length)) => Framing::Exact(length),
-        (None, BodyLength::Chunked | BodyLength::UntilClose) => Framing::Frames,
+        (None, BodyLength::Exact(length)) if !body.is_changed() => Framing::Exact(length),
+        (None, BodyLength::Exact(_) | BodyLength::Chunked | BodyLength::UntilClose) => Framing::Frames,
     };
     let (mut head, mut limit) = (Some(head), link.timer.within(job.timeouts.send));
     let sent = poll_fn(|cx| match stream.poll_request(cx, &mut head, framing) {

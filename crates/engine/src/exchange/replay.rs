@@ -7,6 +7,8 @@ use super::client_head::{ClientHead, Fields};
 use super::download::Ends;
 use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::partial::Asked;
+use super::progress::Upload;
+use super::pump::{BodyOrigin, Next, Pump};
 use super::relay::Job;
 use super::respond::{self, Message, Rest};
 use super::rewritten;
@@ -14,9 +16,8 @@ use super::transmit::Way;
 use crate::buffers::RELAY_BUFFER;
 use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
-use crate::io::{self, Sink};
 use crate::transport::WriteSide;
-use plugin::{BodyFilters, Exchange, KeptResponse, UpstreamResponse};
+use plugin::{Exchange, KeptResponse, UpstreamResponse};
 use snapshot::Route;
 use std::slice;
 use stdx::Segment;
@@ -33,10 +34,11 @@ pub(super) async fn answer(
 ) -> After {
     let rest = respond::rest(body, exchange);
     let (_, mut client) = link.stream.split();
-    let mut way = Way { worker: link.worker, config: link.config, timer: link.timer, client: &mut client };
+    let upload = Upload::done();
+    let mut way = Way::new((link.worker, link.config, link.timer), &mut client, &upload);
     match way.replay(message, exchange, route, kept, rest != Rest::Much).await {
         Ok(keep_alive) => respond::after_reply(body, keep_alive, rest),
-        Err(error) if error.side == Side::Upstream && exchange.timing.sent_bytes == 0 => {
+        Err(error) if error.side != Side::Client && exchange.timing.sent_bytes == 0 => {
             exchange.forget_coding();
             respond::fail(link, message, body, Some(route), exchange, error).await
         }
@@ -63,11 +65,10 @@ impl Ends<'_, '_, '_> {
             && response.body == BodyLength::None
             && response.length == filled;
         let upstream = UpstreamReuse::when(reusable);
-        let Self { worker, config, timer, .. } = *self;
-        let mut way = Way { worker, config, timer, client: &mut *self.client };
-        match way.replay(job.message, job.exchange, job.route, kept, self.upload.sent.get()).await {
+        let settled = self.way.upload.sent.get();
+        match self.way.replay(job.message, job.exchange, job.route, kept, settled).await {
             Ok(client_keeps) => Ok(RelayOutcome::Completed { client_keeps, upstream }),
-            Err(error) if error.side == Side::Upstream && job.exchange.timing.sent_bytes == 0 => {
+            Err(error) if error.side != Side::Client && job.exchange.timing.sent_bytes == 0 => {
                 job.exchange.forget_coding();
                 Err(error)
             }
@@ -110,16 +111,25 @@ impl Way<'_, '_> {
         match exchange.take_body_filters(&made) {
             None => {
                 let parts = asked.parts(exchange, &made, &body);
-                let sent =
-                    self.send(exchange, head, parts.as_deref().unwrap_or(slice::from_ref(&body))).await;
+                let sent = self
+                    .send_stored(exchange, head, parts.as_deref().unwrap_or(slice::from_ref(&body)))
+                    .await;
                 sent.map_err(|error| ProxyError::io(Side::Client, &error))
             }
-            Some(filters) => self.send_filtered(exchange, head, &body, filters).await,
+            Some(filters) => {
+                let Head { response, bytes, out, may_keep } = head;
+                let mut pump = Pump::new(Fields::Relayed(response, bytes), filters, may_keep);
+                let buffer = self.worker.buffers.take_relay();
+                let mut origin = StoredBody { way: self, body: &body, at: 0, buffer };
+                let sent = pump.run(&mut origin, exchange, out).await;
+                origin.way.worker.buffers.put_relay(origin.buffer);
+                sent.map(|_| pump.keeps())
+            }
         }
     }
 
     /// Sends a head and a body that is made of `segments`; whether the connection may carry another request.
-    async fn send(
+    async fn send_stored(
         &mut self,
         exchange: &mut Exchange<'_>,
         mut head: Head<'_>,
@@ -139,72 +149,40 @@ impl Way<'_, '_> {
         exchange.timing.sent_body_bytes += sent;
         Ok(keep_alive)
     }
+}
 
-    /// Sends a head and what `filters` make of `body`; whether the connection may carry another request. No more of
-    /// either is in memory than a few pieces.
-    async fn send_filtered(
-        &mut self,
-        exchange: &mut Exchange<'_>,
-        mut head: Head<'_>,
-        body: &Segment,
-        mut filters: BodyFilters,
-    ) -> Result<bool, ProxyError> {
-        let (mut at, mut made, mut trailers, mut chosen) = (0, Vec::new(), Vec::new(), None);
-        head.out.clear();
-        loop {
-            let wanted = !exchange.is_bodiless();
-            let last = !wanted || at == body.length() || !filters.want_more();
-            if !last {
-                let passed = self.filter_piece(body, at, &mut filters, &mut made);
-                at += passed.map_err(|error| rewritten::refused(&error))?;
-            } else if wanted {
-                filters.finish(&mut trailers, &mut made).map_err(|error| rewritten::refused(&error))?;
-            }
-            if !last && made.len() < RELAY_BUFFER {
-                // Compressing takes a while: others have their turn between two pieces.
-                tokio::task::yield_now().await;
-                continue;
-            }
-            let failed = |error: std::io::Error| ProxyError::io(Side::Client, &error);
-            let (framing, keep_alive) = match chosen {
-                Some(chosen) => chosen,
-                None => {
-                    let framing = rewritten::framing(exchange, None, last, made.len());
-                    rewritten::say_length(exchange, framing);
-                    (framing, head.begin(self, exchange, framing).map_err(failed)?)
-                }
-            };
-            chosen = Some((framing, keep_alive));
-            let head_len = head.out.len() as u64;
-            rewritten::frame(framing, last, &mut made, &trailers, head.out);
-            if last {
-                self.client.end_after(head.out.len(), &trailers).map_err(failed)?;
-            }
-            io::write_all(self.client, head.out, self.limit()).await.map_err(failed)?;
-            exchange.timing.sent_bytes += head.out.len() as u64;
-            exchange.timing.sent_body_bytes += head.out.len() as u64 - head_len;
-            head.out.clear();
-            if last {
-                return Ok(keep_alive);
-            }
+/// A body that is there, in memory or in a file.
+struct StoredBody<'b, 'w, 'c> {
+    way: &'b mut Way<'w, 'c>,
+    body: &'b Segment,
+    at: u64,
+    buffer: Box<[u8]>,
+}
+
+impl<'w, 'c: 'w> BodyOrigin<'w, 'c> for StoredBody<'_, 'w, 'c> {
+    async fn next(&mut self) -> Result<Next<'_>, ProxyError> {
+        if self.at == self.body.length() {
+            return Ok(Next::End);
         }
+        if self.at > 0 {
+            // Compressing takes a while: others have their turn between two pieces.
+            tokio::task::yield_now().await;
+        }
+        let piece = self
+            .body
+            .piece(self.at, &mut self.buffer)
+            .map_err(|error| ProxyError::io(Side::Upstream, &error))?;
+        let piece = &piece[..piece.len().min(RELAY_BUFFER)];
+        self.at += piece.len() as u64;
+        Ok(Next::Data(piece))
     }
 
-    /// Sends the piece of `body` at `at` through the filters: how many bytes that were.
-    fn filter_piece(
-        &self,
-        body: &Segment,
-        at: u64,
-        filters: &mut BodyFilters,
-        made: &mut Vec<u8>,
-    ) -> std::io::Result<u64> {
-        let mut buffer = self.worker.buffers.take_relay();
-        let passed = body.piece(at, &mut buffer).and_then(|piece| {
-            let piece = &piece[..piece.len().min(RELAY_BUFFER)];
-            filters.write(piece, made).map(|()| piece.len() as u64)
-        });
-        self.worker.buffers.put_relay(buffer);
-        passed
+    fn is_over(&self) -> bool {
+        self.at == self.body.length()
+    }
+
+    fn way(&mut self) -> &mut Way<'w, 'c> {
+        self.way
     }
 }
 

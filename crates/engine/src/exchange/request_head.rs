@@ -118,8 +118,12 @@ fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut
         None => exchange.request.view.head.facts.body,
     };
     match length {
-        BodyLength::Exact(length) => out.number(FieldName::CONTENT_LENGTH, length),
-        BodyLength::Chunked => out.field(FieldName::TRANSFER_ENCODING, FieldValue::CHUNKED),
+        BodyLength::Exact(length) if replaced.is_some() || !body_changes(exchange) => {
+            out.number(FieldName::CONTENT_LENGTH, length);
+        }
+        BodyLength::Exact(_) | BodyLength::Chunked => {
+            out.field(FieldName::TRANSFER_ENCODING, FieldValue::CHUNKED)
+        }
         // A body that a client might be expected to send, and doesn't (RFC 9110 section 8.6).
         _ if matches!(method(exchange), b"POST" | b"PUT" | b"PATCH") => {
             out.number(FieldName::CONTENT_LENGTH, 0);
@@ -129,6 +133,11 @@ fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut
     if upgrade {
         out.field(FieldName::CONNECTION, const { FieldValue::of("upgrade") });
     }
+}
+
+/// Whether filters change the request's body while it is sent.
+fn body_changes(exchange: &Exchange<'_>) -> bool {
+    exchange.request.edits.as_ref().is_some_and(|edits| edits.body_changes)
 }
 
 /// The value of `Host` towards `node`.

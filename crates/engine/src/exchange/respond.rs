@@ -2,10 +2,12 @@
 
 use super::body::RequestBody;
 use super::client_head::{ClientHead, Fields};
-use super::{After, phases};
+use super::progress::Upload;
+use super::transmit::Way;
+use super::{After, phases, pump};
 use crate::config::EngineConfig;
 use crate::connection::{LINGERING_TIME, Link};
-use crate::error::{ErrorKind, ProxyError};
+use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
 use crate::worker::Worker;
 use plugin::{Chain, Exchange, Remembered, Reply, ResponseSource, UpstreamResponse, has_no_body};
@@ -108,7 +110,13 @@ pub(super) async fn reply(
     let bodiless = has_no_body(exchange.status);
     let page = (reply.body.is_none() && !bodiless).then(|| error_page(exchange.status));
     let content = reply.body.as_deref().or(page.as_deref()).unwrap_or_default();
-    let filtered = exchange.take_body_filters(&made).map(|filters| filtered(filters, content, exchange));
+    let filtered = match exchange.take_body_filters(&made) {
+        None => None,
+        Some(filters) => match Box::pin(filtered(link, exchange, filters, content)).await {
+            Ok(filtered) => Some(filtered),
+            Err(error) => return give_up(exchange, &error),
+        },
+    };
     let content = filtered.as_deref().unwrap_or(content);
     let framing = match has_no_body(exchange.status) {
         true => Framing::None,
@@ -131,15 +139,28 @@ pub(super) async fn reply(
     }
 }
 
-/// What `filters` make of an answer of the gateway's own. One that a filter fails on is a mistake of the gateway's, and
+/// Passes an answer of the gateway's own through `filters`. One that a filter fails on is a mistake of the gateway's, and
 /// has no body: nobody gets unfiltered what the operator wants filtered.
-fn filtered(filters: plugin::BodyFilters, content: &[u8], exchange: &mut Exchange<'_>) -> Vec<u8> {
-    filters.whole(content).unwrap_or_else(|error| {
-        tracing::error!(status = exchange.status, %error, "a plugin can't go on with the body of an answer");
-        exchange.forget_coding();
-        exchange.status = 500;
-        Vec::new()
-    })
+///
+/// # Errors
+/// When the client has left.
+async fn filtered(
+    link: &mut Link<'_>,
+    exchange: &mut Exchange<'_>,
+    filters: plugin::BodyFilters,
+    content: &[u8],
+) -> Result<Vec<u8>, ProxyError> {
+    let (_, mut client) = link.stream.split();
+    let upload = Upload::done();
+    let mut way = Way::new((link.worker, link.config, link.timer), &mut client, &upload);
+    match pump::whole(&mut way, exchange, filters, content, pump::refused).await {
+        Err(error) if error.side != Side::Client => {
+            exchange.forget_coding();
+            exchange.status = 500;
+            Ok(Vec::new())
+        }
+        made => made,
+    }
 }
 
 /// Returns how much of the request's body is still unread. The response goes out first; the rest is read afterwards,
@@ -176,6 +197,8 @@ pub(super) fn after_reply(body: &RequestBody<'_>, keep_alive: bool, rest: Rest) 
 
 /// Discards the rest of a request's body, so that the connection can carry another request.
 pub(super) async fn drain(link: &mut Link<'_>, body: &mut RequestBody<'_>) -> After {
+    // What they wait for is of no use any more.
+    body.filters = None;
     let limit = link.timer.by(link.worker.clock.deadline_ms(LINGERING_TIME));
     match body.discard(link.stream, DISCARD_MAX, limit).await {
         Ok(()) => After::Next { unread: body.unread() },
@@ -212,11 +235,11 @@ fn log_failure(exchange: &Exchange<'_>, error: &ProxyError) {
     let (client, upstream, status) = (&exchange.client.addr, exchange.upstream.addr(), exchange.status);
     let route = exchange.route.map_or("", |route| route.id.as_str());
     let said = format_args!("{:?}: {}", error.side, error.reason);
-    if status == 499 {
+    match (error.side, status) {
         // As in nginx: that clients leave is no fault of ours or of the operator's.
-        tracing::info!(%client, upstream, route, status, "{said}");
-    } else {
-        tracing::error!(%client, upstream, route, status, "{said}");
+        (_, 499) => tracing::info!(%client, upstream, route, status, "{said}"),
+        (Side::Gateway, ..500) => tracing::warn!(%client, upstream, route, status, "{said}"),
+        _ => tracing::error!(%client, upstream, route, status, "{said}"),
     }
 }
 

@@ -122,8 +122,8 @@ impl Ends<'_, '_, '_> {
         if response.status == 100 || !http11 {
             return Ok(());
         }
-        let begun = client_head::interim(response, buffer, self.client.http2(), out);
+        let begun = client_head::interim(response, buffer, self.way.client.http2(), out);
         begun.map_err(|error| ProxyError::io(Side::Client, &error))?;
-        self.send(out, &[]).await
+        self.way.send(out, &[]).await
     }
 }

@@ -1,7 +1,9 @@
 //! Bodies that are there, in memory or in files, sent to the client: no more is read than it takes.
 
+use super::progress::Upload;
 use crate::buffers::RELAY_BUFFER;
 use crate::config::EngineConfig;
+use crate::error::{ProxyError, Side};
 use crate::io;
 use crate::timer::{TimeLimit, Timer};
 use crate::transport::WriteSide;
@@ -9,6 +11,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{ErrorKind, Result};
 use stdx::Segment;
 use tokio::io::Interest;
@@ -23,9 +26,34 @@ pub(super) struct Way<'w, 'c> {
     pub(super) config: &'w EngineConfig,
     pub(super) timer: &'w Timer,
     pub(super) client: &'w mut WriteSide<'c>,
+    /// The other direction.
+    pub(super) upload: &'w Upload,
+    /// Whether the client is watched for its end while another side is waited for: not once bytes of its next request wait.
+    pub(super) watches: bool,
 }
 
-impl<'w> Way<'w, '_> {
+impl<'w, 'c> Way<'w, 'c> {
+    pub(super) fn new(
+        (worker, config, timer): (&'w Worker, &'w EngineConfig, &'w Timer),
+        client: &'w mut WriteSide<'c>,
+        upload: &'w Upload,
+    ) -> Self {
+        Self { worker, config, timer, client, upload, watches: true }
+    }
+
+    /// Sends to the client. The time that it takes is not the upstream's.
+    pub(super) async fn send(&mut self, head: &[u8], data: &[u8]) -> std::result::Result<(), ProxyError> {
+        let mut write = io::Write::new(self.limit());
+        let mut since = None;
+        poll_fn(|cx| {
+            let polled = write.poll(self.client, cx, head, data);
+            self.upload.note_wait(&mut since, polled.is_ready());
+            polled
+        })
+        .await
+        .map_err(|error| ProxyError::io(Side::Client, &error))
+    }
+
     /// Sends head and segments: the head together with the first bytes. How many bytes of segments there were.
     pub(super) async fn transmit(&mut self, head: &[u8], segments: &[Segment]) -> Result<u64> {
         let first = match segments.first() {

@@ -23,7 +23,7 @@ const OPERATIONS_MAX: usize = 4096;
 /// The longest that an exchange waits for a plugin: for a hook's future, for the next piece of a body that a plugin makes,
 /// and for an API of this process. No plugin's own timeouts and delays are meant to come near it: it is there for those
 /// that have none.
-pub(crate) const PLUGIN_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 300 });
+pub(crate) const PLUGIN_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 300 });
 
 /// The services of one worker.
 pub(crate) struct WorkerServices {
@@ -122,7 +122,7 @@ fn call_error(error: ProxyError) -> CallError {
     let kind = match error.kind {
         ErrorKind::Timeout => CallErrorKind::Timeout,
         ErrorKind::Connection | ErrorKind::Refused | ErrorKind::Reset => CallErrorKind::Connection,
-        ErrorKind::Protocol => CallErrorKind::Protocol,
+        ErrorKind::Protocol | ErrorKind::Plugin(_) => CallErrorKind::Protocol,
         ErrorKind::TooLarge => CallErrorKind::TooLarge,
         ErrorKind::NoRoom => CallErrorKind::Unavailable,
         ErrorKind::NoNode | ErrorKind::Declined | ErrorKind::Name => CallErrorKind::NoNode,

@@ -9,6 +9,7 @@ use snapshot::{BuildOptions, Builder, Keepalive, Published};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use store::{Change, Entry};
 
@@ -38,7 +39,7 @@ pub(crate) fn config() -> EngineConfig {
             send_timeout: LIMIT,
             max_body_bytes: 0,
         },
-        keepalive: Keepalive { size: 1, idle_timeout: None, requests: 1 },
+        keepalive: Keepalive { size: 1, idle_timeout: None, requests: 1000 },
         server: "test".to_owned(),
         show_upstream_status: false,
         trusted_addresses: Vec::new(),
@@ -46,7 +47,7 @@ pub(crate) fn config() -> EngineConfig {
         real_ip: RealIp::default(),
         paths: plugin::PathRules::default(),
         body_vars: plugin::BodyLimits::default(),
-        http2: false,
+        http2: true,
         tls: None,
         upstream_tls: Arc::new(tls::Upstreams::new(tls::Trust::default()).expect("nothing to read")),
         gateway: plugin::Gateway::default(),
@@ -141,6 +142,71 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.engine.take().into_iter().for_each(Engine::stop);
+    }
+}
+
+/// A server whose connections, one after the other, the test has in its hands.
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    say: Sender<Vec<u8>>,
+    /// What it gets; an empty piece is the end of a connection.
+    pub(crate) got: Receiver<Vec<u8>>,
+}
+
+/// Starts one.
+pub(crate) fn peer() -> Peer {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let ((say, said), (get, got)) = (channel::<Vec<u8>>(), channel());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let (mut reading, get) = (stream.try_clone().expect("a handle"), get.clone());
+            std::thread::spawn(move || {
+                loop {
+                    let mut bytes = vec![0; 4096];
+                    let count = reading.read(&mut bytes).unwrap_or(0);
+                    bytes.truncate(count);
+                    if get.send(bytes).is_err() || count == 0 {
+                        return;
+                    }
+                }
+            });
+            while let Ok(bytes) = said.recv() {
+                if bytes.is_empty() || stream.write_all(&bytes).is_err() {
+                    break;
+                }
+            }
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    });
+    Peer { address, say, got }
+}
+
+impl Peer {
+    /// Sends.
+    pub(crate) fn say(&self, text: impl Into<String>) {
+        self.say.send(text.into().into_bytes()).expect("it runs");
+    }
+
+    /// Closes the connection; the next one is served then.
+    pub(crate) fn close(&self) {
+        self.say.send(Vec::new()).expect("it runs");
+    }
+
+    /// What it gets up to `end`.
+    pub(crate) fn expect(&self, end: &str) -> String {
+        let mut text = String::new();
+        while !text.ends_with(end) {
+            let bytes = self.got.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no {end:?} after {text:?}"));
+            text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        text
+    }
+
+    /// Waits for the end of its connection.
+    pub(crate) fn expect_close(&self) {
+        while !self.got.recv_timeout(LIMIT).expect("an end").is_empty() {}
     }
 }
 

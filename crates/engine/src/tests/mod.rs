@@ -3,5 +3,7 @@
 mod attempts;
 mod bounds;
 mod detached;
+mod filters;
 pub(crate) mod fixture;
 mod plugins;
+mod taps;

@@ -155,22 +155,6 @@ impl WriteSide<'_> {
 }
 
 impl WriteSide<'_> {
-    /// Whether the other side has ended its stream: pending while nothing has come, `false` when bytes wait. Asked on this
-    /// side, so that it can be while something else owns the other.
-    pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        match self {
-            Self::Plain(half) => {
-                let mut byte = [0u8; 1];
-                half.as_ref()
-                    .poll_peek(cx, &mut ReadBuf::new(&mut byte))
-                    .map(|peeked| !peeked.is_ok_and(|count| count > 0))
-            }
-            Self::Tls(stream) => stream.poll_left(cx),
-            Self::Http2(stream) => stream.poll_left(cx),
-            Self::Nowhere => Poll::Pending,
-        }
-    }
-
     /// Whether the other side has said that it wants no more of this message. HTTP/1.1 can't say so but by its end, which
     /// a write finds.
     #[inline]
@@ -300,10 +284,40 @@ macro_rules! source_as {
             fn take_trailers(&mut self) -> Vec<u8> {
                 self.http2().map(Http2Stream::take_trailers).unwrap_or_default()
             }
+
+            fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
+                self.poll_left(cx)
+            }
         }
     };
 }
 
+/// What both sides of a connection tell of its end.
+macro_rules! watch_as {
+    ($name:ty) => {
+        impl $name {
+            /// Whether the other side has ended its stream: pending while nothing has come, `false` when bytes wait. Asked
+            /// on one side, so that it can be while something else owns the other.
+            pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<bool> {
+                match self {
+                    Self::Plain(half) => {
+                        let mut byte = [0u8; 1];
+                        half.as_ref()
+                            .poll_peek(cx, &mut ReadBuf::new(&mut byte))
+                            .map(|peeked| !peeked.is_ok_and(|count| count > 0))
+                    }
+                    Self::Tls(stream) => stream.poll_left(cx),
+                    Self::Http2(stream) => stream.poll_left(cx),
+                    Self::Nowhere => Poll::Pending,
+                }
+            }
+        }
+    };
+}
+
+watch_as!(Stream);
+watch_as!(ReadSide<'_>);
+watch_as!(WriteSide<'_>);
 source_as!(Stream);
 source_as!(ReadSide<'_>);
 sink_as!(Stream);

@@ -14,7 +14,7 @@ pub(super) fn finished(
 ) -> Option<Ejection> {
     let failed = match served.error {
         // Whoever spoils an exchange otherwise than a node says nothing about it.
-        Some(error) if error.side == Side::Client => return None,
+        Some(error) if error.side != Side::Upstream => return None,
         Some(ProxyError {
             kind: ErrorKind::Name | ErrorKind::NoNode | ErrorKind::Declined | ErrorKind::TooLarge,
             ..

@@ -152,4 +152,8 @@ impl BodyFilter for Copied {
     fn finish(&mut self, _: &mut Vec<u8>) -> io::Result<()> {
         Ok(())
     }
+
+    fn changes(&self) -> bool {
+        false
+    }
 }
