@@ -2,10 +2,12 @@
 
 use crate::capacity::{EVICTED_MAX, Limit};
 use crate::config::{Listen, Serves};
-use crate::connection::{self, Open, Pause, attach};
+use crate::connection;
 use crate::listen::Listener;
+use crate::open::{Open, Pause};
 use crate::proxy_protocol;
 use crate::stream;
+use crate::timer::attach;
 use crate::transport::Stream;
 use crate::worker::Worker;
 use plugin::Client;

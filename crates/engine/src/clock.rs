@@ -1,10 +1,13 @@
 //! The worker's time: coarse, advanced by the tick, and the lines of responses that go with it.
 
-use crate::timer::TICK;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use wire::{FieldLines, FieldSink};
+
+/// The period of the sweep, and so the resolution of deadlines. Ten sweeps a second over 10,000 connections are 100,000
+/// loads.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) const TICK_MS: u64 = TICK.as_millis() as u64;
 

@@ -6,12 +6,14 @@ use crate::config::EngineConfig;
 use crate::exchange::{self, After};
 use crate::http2;
 use crate::io;
-use crate::timer::{Registration, Rest, TimeLimit, Timer};
+use crate::link::{LINGERING_TIME, Link};
+use crate::named::{Named, named_by_proxy};
+use crate::open::Open;
+use crate::timer::{Rest, TimeLimit, Timer, attach};
 use crate::transport::{self, Stream};
 use crate::worker::Worker;
 use observe::metrics::State;
 use plugin::Client;
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,35 +21,15 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use wire::HeadError;
 use wire::http1::HEAD_MAX;
 use wire::http2::Opening;
-use wire::{FieldLines, HeadError, RequestView};
-
-/// How long a closing connection is read on, so that the client can read the answer before the reset that unread
-/// bytes would cause: nginx's `lingering_time`, and its default.
-pub(crate) const LINGERING_TIME: Duration = Duration::from_secs(30);
 
 /// How long a closing connection waits for more of these bytes: nginx's `lingering_timeout`, and its default.
 const LINGERING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes without a line end after which an incomplete head is looked at all the same, for its length.
 const PARSE_EVERY: usize = 1024;
-
-/// What an exchange needs of its connection.
-pub(crate) struct Link<'c> {
-    pub(crate) worker: &'c Worker,
-    /// The configuration that the exchange began with.
-    pub(crate) config: &'c EngineConfig,
-    pub(crate) stream: &'c mut Stream,
-    pub(crate) client: &'c Client,
-    pub(crate) timer: &'c Timer,
-    /// `X-Real-IP`, `X-Forwarded-For` and `X-Forwarded-Proto` lines, the same for every request of the connection.
-    pub(crate) forwarded: &'c FieldLines,
-    /// Whether the peer's own `X-Forwarded-*` are believed.
-    pub(crate) trusted: bool,
-    /// Number of the request on the connection, from 1.
-    pub(crate) number: u64,
-}
 
 /// Serves an encrypted connection to its end. A task of its own kind, so that those in the clear don't carry the size
 /// of a handshake with them.
@@ -74,15 +56,6 @@ pub(crate) async fn serve_tls(worker: Rc<Worker>, stream: TcpStream, mut client:
         // As in APISIX: a name without a certificate is more often the operator's mistake than the client's.
         Err(reason) => tracing::error!(client = %client.addr, "TLS handshake: {reason}"),
     }
-}
-
-/// Has the timer wake the task that this runs in.
-pub(crate) async fn attach(timer: &Timer) {
-    poll_fn(|cx| {
-        timer.attach(cx);
-        Poll::Ready(())
-    })
-    .await;
 }
 
 /// Serves a connection to its end.
@@ -195,26 +168,6 @@ fn opening(link: &Link<'_>, scratch: &Scratch) -> Opening {
     }
 }
 
-/// The client that the proxy at the other end names, with the lines that tell upstreams of it.
-pub(crate) struct Named {
-    pub(crate) client: Client,
-    pub(crate) forwarded: FieldLines,
-}
-
-/// Who that is in this request. Boxed: most connections have no such proxy, and would carry its size with them.
-#[inline]
-pub(crate) fn named_by_proxy(link: &Link<'_>, scratch: &Scratch) -> Option<Box<Named>> {
-    let view = RequestView { head: &scratch.head, bytes: &scratch.input[..scratch.head.length] };
-    if link.config.real_ip.may_name(view) { named(link, view) } else { None }
-}
-
-#[inline(never)]
-fn named(link: &Link<'_>, view: RequestView<'_>) -> Option<Box<Named>> {
-    let client = link.client.named(link.config.real_ip.client(view)?);
-    let forwarded = exchange::forwarded_lines(&client);
-    Some(Box::new(Named { client, forwarded }))
-}
-
 /// Waits for the first bytes of a request, unless they came with the last one and are in `spare`. A buffer is held only
 /// once there are some. `None` when the connection is over.
 async fn first_bytes(
@@ -316,55 +269,6 @@ async fn linger(worker: &Worker, stream: &mut Stream, timer: &Timer, scratch: &m
         if !read.await.is_ok_and(|count| count > 0) {
             return;
         }
-    }
-}
-
-/// Counts an open connection, in the state it is in, for as long as it lives.
-pub(crate) struct Open<'w> {
-    worker: &'w Worker,
-    state: Cell<State>,
-}
-
-impl<'w> Open<'w> {
-    pub(crate) fn new(worker: &'w Worker) -> Self {
-        worker.open.set(worker.open.get() + 1);
-        worker.context.metrics.connections.opened(&worker.token, State::Reading);
-        Self { worker, state: Cell::new(State::Reading) }
-    }
-
-    /// Takes note of the state.
-    pub(crate) fn is(&self, state: State) {
-        let before = self.state.replace(state);
-        self.worker.context.metrics.connections.moved(&self.worker.token, before, state);
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.worker.open.set(self.worker.open.get().saturating_sub(1));
-        self.worker.context.metrics.connections.closed(&self.worker.token, self.state.get());
-    }
-}
-
-/// A wait for the worker's next tick, for tasks that are no connection.
-pub(crate) struct Pause<'w> {
-    worker: &'w Worker,
-    registration: Registration<'w>,
-}
-
-impl<'w> Pause<'w> {
-    pub(crate) fn new(worker: &'w Worker) -> Self {
-        Self { worker, registration: worker.timers.register() }
-    }
-
-    pub(crate) async fn one_tick(&mut self) {
-        let timer = &self.registration.timer;
-        let mut limit = timer.by(self.worker.clock.now_ms() + 1);
-        poll_fn(|cx| {
-            timer.attach(cx);
-            if limit.is_over() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
     }
 }
 

@@ -2,26 +2,16 @@
 
 use crate::config::{EngineConfig, Listen};
 use crate::listen::{self, BindError, Listener};
+use crate::serve::{self, Order, Phase};
 use crate::supervise;
 use crate::upstream::{Prober, Resolver};
-use crate::worker::{self, Order, Phase};
+use crate::worker::Context;
 use files::Variants;
-use observe::Metrics;
-use snapshot::Published;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
-
-/// What workers are given besides their configuration.
-#[derive(Clone)]
-pub struct Context {
-    /// Where snapshots are published.
-    pub published: Arc<Published>,
-    /// The process's metrics, of which the engine counts connections and requests.
-    pub metrics: Arc<Metrics>,
-}
 
 /// An engine that has its ports and serves nothing yet.
 #[derive(Debug)]
@@ -85,7 +75,7 @@ impl Bound {
         };
         for (number, listeners) in self.listeners.into_iter().enumerate() {
             let (order, orders) = mpsc::unbounded_channel();
-            let start = worker::Start {
+            let start = serve::Start {
                 number,
                 config: Arc::clone(&self.config),
                 orders,

@@ -10,7 +10,7 @@ mod stream;
 pub(crate) use budget::ControlBudget;
 
 use crate::buffers::Scratch;
-use crate::connection::Open;
+use crate::open::Open;
 use crate::timer::{Rest, Timer};
 use crate::transport::Stream;
 use crate::worker::Worker;
@@ -32,7 +32,7 @@ use wire::FieldLines;
 struct Shared {
     worker: Rc<Worker>,
     client: Client,
-    /// As in [`crate::connection::Link`].
+    /// As in [`crate::link::Link`].
     forwarded: FieldLines,
     /// The wake-up of the connection's task.
     timer: Rc<Timer>,

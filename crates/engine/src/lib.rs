@@ -15,12 +15,16 @@ mod exchange;
 mod handle;
 mod http2;
 mod io;
+mod link;
 mod listen;
 mod merged;
+mod named;
+mod open;
 mod plugins;
 mod port_owner;
 mod proxy_protocol;
 mod real_ip;
+mod serve;
 mod services;
 mod stream;
 mod supervise;
@@ -32,10 +36,11 @@ mod upstream;
 mod worker;
 
 pub use config::{ClientLimits, EngineConfig, Listen, Mount, MountHandler, MountRequest, Serves, Streams};
-pub use handle::{Bound, Context, Engine, Ports};
+pub use handle::{Bound, Engine, Ports};
 pub use listen::BindError;
 pub use port_owner::port_owner;
 pub use real_ip::RealIp;
+pub use worker::Context;
 
 #[cfg(test)]
 mod tests;

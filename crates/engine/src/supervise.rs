@@ -2,7 +2,7 @@
 //! alone; one in a worker's own loop would leave the process with a worker less, and its share of the connections
 //! unanswered, for good.
 
-use crate::worker::{self, Start};
+use crate::serve::{self, Start};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 use stdx::panics::{self, PANICS_MAX, PANICS_WITHIN, Panics};
@@ -15,7 +15,7 @@ const EXIT_STATUS: i32 = 70;
 pub(crate) fn run(mut start: Start) {
     let number = start.number;
     let mut panics = Panics::default();
-    while let Err(message) = caught(|| worker::run(&mut start)) {
+    while let Err(message) = caught(|| serve::run(&mut start)) {
         if !start.is_serving() {
             tracing::error!(worker = number, "worker panicked while it ended: {message}");
             return;
@@ -52,35 +52,9 @@ fn caught(body: impl FnOnce()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|panic| panics::message(&*panic))
 }
 
-/// A panic in the loop of a worker, for tests.
-#[cfg(test)]
-pub(crate) mod fault {
-    use std::sync::{Mutex, PoisonError};
-
-    /// The name of the engine of which the next worker that ticks panics: its `server`.
-    static ARMED: Mutex<Option<String>> = Mutex::new(None);
-
-    /// Has the next tick of an engine called `server` panic; once the one before has.
-    pub(crate) fn arm(server: &str) {
-        while is_armed() {
-            std::thread::yield_now();
-        }
-        *ARMED.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
-    }
-
-    pub(crate) fn is_armed() -> bool {
-        ARMED.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    pub(crate) fn strike(server: &str) {
-        let struck = ARMED.lock().unwrap_or_else(PoisonError::into_inner).take_if(|armed| armed == server);
-        assert!(struck.is_none(), "injected fault");
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tests::fault;
     use crate::tests::fixture::config;
     use crate::{Bound, Context, EngineConfig};
     use observe::Metrics;

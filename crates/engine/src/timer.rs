@@ -7,14 +7,11 @@
 
 use crate::clock::{Now, TICK_MS, millis};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// The period of the sweep, and so the resolution of deadlines. Ten sweeps a second over 10,000 connections are 100,000
-/// loads.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A point in worker time that never comes.
 const NEVER: u64 = BEGINS - 1;
@@ -234,6 +231,15 @@ impl Drop for Registration<'_> {
         self.timers.slots.borrow_mut()[self.slot] = None;
         self.timers.free.borrow_mut().push(self.slot);
     }
+}
+
+/// Has the timer wake the task that this runs in.
+pub(crate) async fn attach(timer: &Timer) {
+    poll_fn(|cx| {
+        timer.attach(cx);
+        Poll::Ready(())
+    })
+    .await;
 }
 
 #[cfg(test)]

@@ -1,69 +1,41 @@
 //! A worker: one thread, one event loop, and everything that its connections share.
 
-use crate::accept::Accepting;
 use crate::buffers::Buffers;
 use crate::capacity::Capacity;
 use crate::clock::Clock;
-use crate::config::{EngineConfig, Listen};
-use crate::handle::Context;
-use crate::listen::{self, BindError, Listener};
+use crate::config::EngineConfig;
 use crate::merged::MergedChains;
 use crate::plugins::WorkerPlugins;
-use crate::services::WorkerServices;
-use crate::sys::Ticker;
-use crate::timer::{TICK, Timers};
+use crate::timer::Timers;
 use crate::upstream::{Resolver, Upstreams};
 use files::{Files, Variants};
+use observe::Metrics;
 use plugin::WorkerPlace;
-use snapshot::{Reader, Snapshot};
+use snapshot::{Published, Reader, Snapshot};
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
 use stdx::WorkerToken;
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{mpsc, oneshot, watch};
 
-/// What the workers are to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Serve.
-    Serving,
-    /// Accept no more, let exchanges end for at most this long.
-    Draining(Duration),
-    /// End at once.
-    Stopped,
+/// What workers are given besides their configuration.
+#[derive(Clone)]
+pub struct Context {
+    /// Where snapshots are published.
+    pub published: Arc<Published>,
+    /// The process's metrics, of which the engine counts connections and requests.
+    pub metrics: Arc<Metrics>,
 }
 
-/// Another configuration for a worker that runs.
-pub(crate) struct Order {
-    pub(crate) config: Arc<EngineConfig>,
-    /// The addresses to listen on from now on.
-    pub(crate) listen: Vec<Listen>,
-    /// Those of them that are new.
-    pub(crate) added: Vec<Listener>,
-    /// Told when it is in force.
-    pub(crate) done: oneshot::Sender<()>,
-}
-
-/// What a worker's thread starts with, and what a worker that replaces one that panicked starts with again.
-pub(crate) struct Start {
-    /// The worker's number, from 0.
-    pub(crate) number: usize,
-    /// The one in force.
-    pub(crate) config: Arc<EngineConfig>,
-    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+/// What a worker is made of besides its configuration.
+pub(crate) struct Parts {
     pub(crate) context: Context,
-    /// Those that are to be accepted on from the start.
-    pub(crate) listeners: Vec<Listener>,
-    /// All that are listened on.
-    pub(crate) addresses: Vec<(Listen, SocketAddr)>,
-    pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) resolver: Resolver,
     /// Compressed files, which workers share.
     pub(crate) variants: Arc<Variants>,
+    /// The worker's number, from 0.
+    pub(crate) number: usize,
+    pub(crate) token: WorkerToken,
+    pub(crate) services: Rc<dyn plugin::Services>,
 }
 
 /// What the connections of one worker share. Never leaves its thread.
@@ -100,15 +72,8 @@ pub(crate) struct Worker {
 pub(crate) type Current = Rc<Arc<Snapshot>>;
 
 impl Worker {
-    fn new(
-        config: &EngineConfig,
-        context: Context,
-        resolver: Resolver,
-        variants: Arc<Variants>,
-        number: usize,
-        token: WorkerToken,
-        this: &Weak<Self>,
-    ) -> Self {
+    pub(crate) fn new(config: &EngineConfig, parts: Parts, this: &Weak<Self>) -> Self {
+        let Parts { context, resolver, variants, number, token, services } = parts;
         let mut reader = context.published.reader();
         let current = Rc::new(Arc::clone(reader.current()));
         let clock = Clock::new(&config.server);
@@ -122,7 +87,7 @@ impl Worker {
             buffers: Buffers::default(),
             timers: Timers::new(clock.now()),
             clock,
-            services: Rc::new(WorkerServices::new(Weak::clone(this))),
+            services,
             plugins: WorkerPlugins::of_worker(number),
             this: Weak::clone(this),
             context,
@@ -152,7 +117,7 @@ impl Worker {
     }
 
     /// Puts another configuration in force: for connections that wait, with their next request.
-    fn reconfigure(&self, config: &EngineConfig) {
+    pub(crate) fn reconfigure(&self, config: &EngineConfig) {
         // What was written for the log before belongs there.
         self.flush_log();
         self.clock.set_server(&config.server);
@@ -184,9 +149,15 @@ impl Worker {
     }
 
     /// Starts what the current snapshot has of plugins' that does not run yet.
-    fn start_plugins(&self) {
+    pub(crate) fn start_plugins(&self) {
         let config = self.config();
         self.plugins.adopt(self.place(&config.gateway), || self.snapshot());
+    }
+
+    /// Ends what plugins have running, and hands over what was recorded.
+    pub(crate) async fn end(&self) {
+        self.plugins.end(self.place(&self.config().gateway)).await;
+        self.flush_log();
     }
 
     /// The worker as plugins' lifecycle hooks see it.
@@ -202,9 +173,7 @@ impl Worker {
         Rc::clone(&self.snapshot.borrow().1)
     }
 
-    fn tick(&self) {
-        #[cfg(test)]
-        crate::supervise::fault::strike(&self.config.borrow().server);
+    pub(crate) fn tick(&self) {
         self.clock.tick();
         self.timers.sweep();
         self.upstreams.sweep(self.clock.now_ms());
@@ -221,91 +190,4 @@ impl Worker {
         self.serial.set(serial + 1);
         serial * stdx::worker::WORKERS_MAX as u64 + self.token.index() as u64 + 1
     }
-}
-
-impl Start {
-    /// Takes the addresses again that a worker lost when it panicked.
-    pub(crate) fn listen_again(&mut self) -> Result<(), BindError> {
-        let mut taken = listen::bind_again(&self.addresses)?;
-        self.listeners.append(&mut taken);
-        Ok(())
-    }
-
-    /// Returns whether the worker is to serve.
-    pub(crate) fn is_serving(&self) -> bool {
-        *self.phase.borrow() == Phase::Serving
-    }
-}
-
-/// Runs a worker until it is told to end.
-pub(crate) fn run(start: &mut Start) {
-    // Deadlines of connections come from one timer descriptor. The time driver serves plugins, and the libraries that
-    // they use; without such a timer each wait of the loop reads the clock once more and looks at an empty wheel: 300
-    // instructions.
-    let runtime =
-        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default());
-    match runtime {
-        Ok(runtime) => {
-            if let Err(error) = runtime.block_on(serve(start)) {
-                tracing::error!(%error, "a worker could not start");
-            }
-        }
-        Err(error) => tracing::error!(%error, "a worker has no event loop"),
-    }
-}
-
-async fn serve(start: &mut Start) -> io::Result<()> {
-    let Start { number, config, orders, context, listeners, addresses, phase, resolver, variants } = start;
-    let ticker = Ticker::start(TICK)?;
-    let token = WorkerToken::claim().ok_or_else(|| io::Error::other("too many workers"))?;
-    let worker = Rc::new_cyclic(|this| {
-        Worker::new(config, context.clone(), resolver.clone(), Arc::clone(variants), *number, token, this)
-    });
-    worker.start_plugins();
-    let mut accepting = Accepting::default();
-    accepting.begin(&worker, std::mem::take(listeners))?;
-    let mut ends_at_ms = None;
-    loop {
-        tokio::select! {
-            biased;
-            changed = phase.changed() => {
-                let now = if changed.is_ok() { *phase.borrow_and_update() } else { Phase::Stopped };
-                match now {
-                    Phase::Serving => continue,
-                    Phase::Stopped => break,
-                    Phase::Draining(patience) => {
-                        accepting.keep(&[]);
-                        worker.draining.set(true);
-                        worker.timers.wake_idle();
-                        ends_at_ms = Some(worker.clock.deadline_ms(patience));
-                    }
-                }
-            }
-            Some(Order { config: next, listen, added, done }) = orders.recv() => {
-                addresses.retain(|(held, _)| listen.contains(held));
-                addresses.extend(added.iter().map(|listener| (listener.listen, listener.address)));
-                *config = next;
-                worker.reconfigure(config);
-                accepting.keep(&listen);
-                if let Err(error) = accepting.begin(&worker, added) {
-                    tracing::error!(%error, "a worker does not listen on a new address");
-                }
-                // Nobody may be waiting for it.
-                let _ = done.send(());
-            }
-            ticked = ticker.tick() => {
-                ticked?;
-                worker.tick();
-            }
-        }
-        if let Some(ends_at_ms) = ends_at_ms {
-            worker.timers.wake_idle();
-            if worker.open.get() == 0 || worker.clock.now_ms() >= ends_at_ms {
-                break;
-            }
-        }
-    }
-    worker.plugins.end(worker.place(&worker.config().gateway)).await;
-    worker.flush_log();
-    Ok(())
 }

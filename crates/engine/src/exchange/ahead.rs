@@ -3,8 +3,8 @@
 use super::body::RequestBody;
 use super::client_head::send_continue;
 use super::limits;
-use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::link::Link;
 use plugin::{BodyVars, Exchange, HeldBytes, REQUEST_BYTES_MAX, Reply, log_for};
 use wire::BodyLength;
 

@@ -1,9 +1,9 @@
 //! The head that the client gets, whoever made the response: text of HTTP/1.1, or HEADERS of HTTP/2.
 
 use super::request_head::is_nominated;
-use crate::connection::Link;
 use crate::error::{ProxyError, Side};
 use crate::io;
+use crate::link::Link;
 use crate::transport::Http2Stream;
 use crate::worker::Worker;
 use plugin::{Exchange, NameLengths, Reply, ResponseSource, has_no_body};

@@ -6,7 +6,7 @@ use super::client_head::{ClientHead, Fields};
 use super::progress::Upload;
 use super::respond::{self, Message, Rest};
 use super::transmit::Way;
-use crate::connection::Link;
+use crate::link::Link;
 use files::{Answer, Body, Outcome, Query, Site};
 use plugin::{Exchange, Reply, Request, UpstreamResponse};
 use snapshot::Route;

@@ -3,10 +3,13 @@
 mod ahead;
 mod background;
 mod body;
+mod body_flow;
 mod client_head;
 mod download;
+mod ends;
 mod files;
 mod finish;
+mod job;
 mod limits;
 mod mount;
 mod origin;
@@ -34,7 +37,7 @@ pub(crate) use request_head::forwarded_lines;
 
 use crate::boxed::boxed;
 use crate::buffers::Scratch;
-use crate::connection::Link;
+use crate::link::Link;
 use body::RequestBody;
 use origin::Origin;
 use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
@@ -112,7 +115,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
                 .or_else(|| origin::refusal(&mut body, &exchange))
                 .unwrap_or_else(|| origin::choose(link, &snapshot, route, &exchange))
         }
-        Err(reply) => origin::unrouted(link, &snapshot, reply, &mut body, &mut exchange).await,
+        Err(reply) => phases::unrouted(link, &snapshot, reply, &mut body, &mut exchange).await,
     };
     // Whoever answers, the response leaves through one place, `respond`, where the response hooks run.
     let message = &mut respond::Message::new(&snapshot, response, out);

@@ -1,10 +1,10 @@
 //! Who answers: an upstream, a response kept from before, files, an API of this process, or the gateway itself.
 
 use super::body::RequestBody;
-use super::{limits, phases};
+use super::limits;
 use crate::config::Mount;
-use crate::connection::Link;
 use crate::error::ProxyError;
+use crate::link::Link;
 use crate::services;
 use files::Site;
 use plugin::{Answer, Exchange, KeptResponse, Reply, UpstreamChoice};
@@ -99,23 +99,4 @@ fn kept(exchange: &Exchange<'_>) -> Option<KeptResponse> {
 
 fn chosen<'x>(exchange: &'x Exchange<'_>) -> Option<&'x UpstreamChoice> {
     exchange.extras.as_ref()?.upstream.as_ref()
-}
-
-/// The answer to a request without a route: global rules see it, and may answer instead.
-pub(super) async fn unrouted<'s>(
-    link: &mut Link<'_>,
-    snapshot: &Arc<Snapshot>,
-    reply: Box<Reply>,
-    body: &mut RequestBody<'_>,
-    exchange: &mut Exchange<'_>,
-) -> Origin<'s> {
-    if reply.status != 404 {
-        return Origin::Reply(reply);
-    }
-    let mut walk = phases::Walk::new(link.worker, snapshot, None);
-    let instead = match walk.run(exchange) {
-        ControlFlow::Continue(()) => None,
-        ControlFlow::Break(stop) => walk.settle(stop, link, body, exchange).await,
-    };
-    instead.unwrap_or(Origin::Reply(reply))
 }

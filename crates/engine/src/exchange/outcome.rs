@@ -1,6 +1,7 @@
 //! What relaying a response leaves behind: of the response, and of both connections.
 
 use crate::error::{ErrorKind, ProxyError, Side};
+use plugin::Exchange;
 
 /// How relaying a response ended, and what may become of both connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,4 +56,18 @@ pub(super) fn check_switch(upstream: u16, client: u16) -> Result<bool, ProxyErro
         return Err(ProxyError::new(Side::Upstream, ErrorKind::Protocol, changed));
     }
     Ok(upstream == 101)
+}
+
+/// Notes why a response broke off that had begun.
+pub(super) fn cut_off(exchange: &mut Exchange<'_>, error: &ProxyError) -> RelayOutcome {
+    let (client, upstream) = (&exchange.client.addr, exchange.upstream.addr());
+    let route = exchange.route.map_or("", |route| route.id.as_str());
+    let said = format_args!("{:?}: {}, the response is cut off", error.side, error.reason);
+    match error.side {
+        Side::Upstream | Side::Gateway => tracing::error!(%client, upstream, route, "{said}"),
+        // That clients leave is no fault of ours or of the operator's.
+        Side::Client => tracing::info!(%client, upstream, route, "{said}"),
+    }
+    exchange.upstream.broke_off = error.side == Side::Upstream;
+    RelayOutcome::Aborted
 }

@@ -3,10 +3,10 @@
 use super::body::RequestBody;
 use super::origin::{self, Origin};
 use super::{ahead, wait};
-use crate::connection::Link;
+use crate::link::Link;
 use crate::services::PLUGIN_WAIT_MAX;
 use crate::worker::Worker;
-use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Step, WholeBody, log_for};
+use plugin::{Chain, Exchange, Flow, Meta, PluginDef, Remembered, Reply, Step, WholeBody, log_for};
 use snapshot::Snapshot;
 use std::any::Any;
 use std::cmp::Ordering;
@@ -271,6 +271,25 @@ impl<'c> Walk<'c> {
 #[inline]
 pub(super) fn merged(exchange: &Exchange<'_>) -> Option<Rc<Chain>> {
     Rc::clone(exchange.merged.as_ref()?).downcast().ok()
+}
+
+/// The answer to a request without a route: global rules see it, and may answer instead.
+pub(super) async fn unrouted<'s>(
+    link: &mut Link<'_>,
+    snapshot: &Arc<Snapshot>,
+    reply: Box<Reply>,
+    body: &mut RequestBody<'_>,
+    exchange: &mut Exchange<'_>,
+) -> Origin<'s> {
+    if reply.status != 404 {
+        return Origin::Reply(reply);
+    }
+    let mut walk = Walk::new(link.worker, snapshot, None);
+    let instead = match walk.run(exchange) {
+        ControlFlow::Continue(()) => None,
+        ControlFlow::Break(stop) => walk.settle(stop, link, body, exchange).await,
+    };
+    instead.unwrap_or(Origin::Reply(reply))
 }
 
 /// The chain that is in force for the exchange: the merged one once there is one. Held by itself, so that hooks may

@@ -4,7 +4,7 @@ use super::body::RequestBody;
 use super::respond::{Message, reply};
 use super::{After, begin, finish};
 use crate::buffers::Scratch;
-use crate::connection::Link;
+use crate::link::Link;
 use plugin::{Reply, Request, ResponseSource};
 use std::borrow::Cow;
 use wire::{BodyLength, RequestHead, RequestView};

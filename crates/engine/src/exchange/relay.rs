@@ -2,12 +2,13 @@
 
 use super::body::{COPY_MAX, RequestBody};
 use super::download;
+use super::job::Job;
 use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::respond::{self, Message};
 use super::{After, limits, replay, request_head, upload};
-use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
+use crate::link::Link;
 use crate::timer::TimeLimit;
 use crate::transport::{Http2Stream, Stream};
 use crate::tunnel;
@@ -18,9 +19,8 @@ use crate::upstream::{
 use crate::worker::Worker;
 use model::resource::Scheme;
 use plugin::{AttemptFlow, Exchange, log_for};
-use snapshot::{Route, Timeouts, Upstream};
+use snapshot::{Route, Upstream};
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -128,20 +128,6 @@ fn worth(state: &State, worker: &Worker, sent: bool, exchange: &Exchange<'_>) ->
         log_for!(warn, exchange, "retry budget exhausted (a fifth of the upstream's requests), not retrying");
     }
     worth
-}
-
-/// What is done for a client, and by what rules.
-pub(super) struct Job<'j, 'm, 'x> {
-    pub(super) message: &'j mut Message<'m>,
-    pub(super) exchange: &'j mut Exchange<'x>,
-    pub(super) route: &'j Route,
-    pub(super) timeouts: &'j Timeouts,
-    /// The addresses of names that were tried.
-    pub(super) tried_at: &'j mut Vec<IpAddr>,
-    /// Whether a node may have got something of the request.
-    pub(super) sent: bool,
-    /// How long the upstream took for its response, without the time that it waited for the client; zero without one.
-    pub(super) latency: Duration,
 }
 
 /// Asks one node. An error means that the client has been sent nothing.

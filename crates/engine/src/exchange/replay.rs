@@ -4,18 +4,18 @@
 use super::After;
 use super::body::RequestBody;
 use super::client_head::{ClientHead, Fields};
-use super::download::Ends;
+use super::ends::Ends;
+use super::job::Job;
+use super::outcome;
 use super::outcome::{RelayOutcome, UpstreamReuse};
 use super::partial::Asked;
 use super::progress::Upload;
 use super::pump::{BodyOrigin, Next, Pump};
-use super::relay::Job;
 use super::respond::{self, Message, Rest};
-use super::rewritten;
 use super::transmit::Way;
 use crate::buffers::RELAY_BUFFER;
-use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::link::Link;
 use crate::transport::WriteSide;
 use plugin::{Exchange, KeptResponse, UpstreamResponse};
 use snapshot::Route;
@@ -72,7 +72,7 @@ impl Ends<'_, '_, '_> {
                 job.exchange.forget_coding();
                 Err(error)
             }
-            Err(error) => Ok(rewritten::cut_off(job.exchange, &error)),
+            Err(error) => Ok(outcome::cut_off(job.exchange, &error)),
         }
     }
 }

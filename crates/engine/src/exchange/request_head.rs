@@ -1,6 +1,6 @@
 //! The head that the upstream gets.
 
-use crate::connection::Link;
+use crate::link::Link;
 use crate::upstream::NodeState;
 use model::resource::PassHost;
 use plugin::{Client, Exchange, HeaderEdits};

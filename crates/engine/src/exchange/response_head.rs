@@ -1,8 +1,8 @@
 //! The head of the upstream's response, those of interim responses before it passed on.
 
 use super::client_head;
-use super::download::Ends;
-use super::relay::Job;
+use super::ends::Ends;
+use super::job::Job;
 use super::respond::Message;
 use crate::error::{ErrorKind, ProxyError, Side};
 use plugin::Exchange;

@@ -1,13 +1,14 @@
 //! A response of an upstream whose body meets taps and filters on its way.
 
+use super::body_flow::{BodyFlow, broken};
 use super::client_head::{self, Fields};
-use super::download::{BodyFlow, Ends, broken};
-use super::outcome::{RelayOutcome, UpstreamReuse};
+use super::ends::Ends;
+use super::job::Job;
+use super::outcome::{RelayOutcome, UpstreamReuse, cut_off};
 use super::pump::{BodyOrigin, Next, Pump};
-use super::relay::Job;
 use super::respond;
 use super::transmit::Way;
-use crate::error::{ProxyError, Side};
+use crate::error::ProxyError;
 use crate::io::Source;
 use plugin::{BodyFilters, Exchange, UpstreamResponse, has_no_body};
 use wire::{BodyEvent, BodyLength, Framing, ResponseHead};
@@ -130,18 +131,4 @@ impl<'e, 'c: 'e> BodyOrigin<'e, 'c> for UpstreamBody<'_, 'e, 'c, '_> {
 fn is_reshaped(exchange: &Exchange<'_>, response: &ResponseHead) -> bool {
     let no_body = response.body == BodyLength::None && response.content_length != Some(0);
     has_no_body(exchange.status) != has_no_body(response.status) || (no_body && !exchange.is_bodiless())
-}
-
-/// Notes why a response broke off that had begun.
-pub(super) fn cut_off(exchange: &mut Exchange<'_>, error: &ProxyError) -> RelayOutcome {
-    let (client, upstream) = (&exchange.client.addr, exchange.upstream.addr());
-    let route = exchange.route.map_or("", |route| route.id.as_str());
-    let said = format_args!("{:?}: {}, the response is cut off", error.side, error.reason);
-    match error.side {
-        Side::Upstream | Side::Gateway => tracing::error!(%client, upstream, route, "{said}"),
-        // That clients leave is no fault of ours or of the operator's.
-        Side::Client => tracing::info!(%client, upstream, route, "{said}"),
-    }
-    exchange.upstream.broke_off = error.side == Side::Upstream;
-    RelayOutcome::Aborted
 }

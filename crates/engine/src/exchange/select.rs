@@ -2,8 +2,8 @@
 
 use super::ahead;
 use super::body::RequestBody;
-use crate::connection::Link;
 use crate::error::ProxyError;
+use crate::link::Link;
 use model::var::BodyNeed;
 use plugin::{BodyVars, Exchange, HeldBytes, Reply};
 use snapshot::{Route, Snapshot};

@@ -4,13 +4,13 @@
 use super::After;
 use super::body::RequestBody;
 use super::client_head::{self, Fields};
+use super::outcome;
 use super::progress::Upload;
 use super::pump::{BodyOrigin, Next, Pump};
 use super::respond::{self, Message, Rest};
-use super::rewritten;
 use super::transmit::Way;
-use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::link::Link;
 use crate::services::PLUGIN_WAIT_MAX;
 use bytes::Bytes;
 use plugin::{Answer, BodySource, Exchange, UpstreamResponse};
@@ -64,7 +64,7 @@ pub(super) async fn answer(
             respond::fail(link, message, body, route.map(Arc::as_ref), exchange, error).await
         }
         Err(error) => {
-            rewritten::cut_off(exchange, &error);
+            outcome::cut_off(exchange, &error);
             After::Closed
         }
     }

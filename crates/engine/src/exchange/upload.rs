@@ -2,17 +2,18 @@
 
 use super::body::RequestBody;
 use super::client_head::send_continue;
-use super::download;
+use super::ends::Ends;
+use super::job::Job;
+use super::limits;
+use super::outcome;
 use super::outcome::RelayOutcome;
 use super::progress::Upload;
 use super::pump;
-use super::relay::Job;
 use super::request_pump::{self, Pace};
 use super::transmit::Way;
-use super::{limits, rewritten};
-use crate::connection::Link;
 use crate::error::{ErrorKind, ProxyError, Side};
 use crate::io;
+use crate::link::Link;
 use crate::upstream::Connection;
 use plugin::{BodyFilters, Exchange};
 use std::cell::RefCell;
@@ -96,7 +97,7 @@ pub(super) async fn both_ways(
     let (mut upstream_read, mut upstream_write) = connection.stream.split();
     let mut sending = pin!(body.send(&mut client_read, &mut upstream_write, &pace));
     let way = Way::new((worker, link.config, timer), &mut client_write, &upload);
-    let mut ends = download::Ends { way, upstream: &mut upstream_read };
+    let mut ends = Ends { way, upstream: &mut upstream_read };
     let mut cut = None;
     let delivered = {
         let mut delivery = pin!(ends.deliver(job, false));
@@ -124,7 +125,7 @@ pub(super) async fn both_ways(
     match cut {
         Some(error) if upload.answering.get() => {
             job.exchange.upstream.time = Some(job.exchange.upstream.started.elapsed());
-            Ok(rewritten::cut_off(job.exchange, &error))
+            Ok(outcome::cut_off(job.exchange, &error))
         }
         _ => delivered,
     }

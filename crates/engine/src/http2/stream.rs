@@ -2,8 +2,10 @@
 
 use super::Shared;
 use crate::buffers::Scratch;
-use crate::connection::{Link, Named, attach, named_by_proxy};
 use crate::exchange;
+use crate::link::Link;
+use crate::named::{Named, named_by_proxy};
+use crate::timer::attach;
 use crate::transport::{Http2Stream, Stream};
 use bytes::Bytes;
 use h2::RecvStream;

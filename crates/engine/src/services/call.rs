@@ -2,8 +2,8 @@
 
 use super::conversation::{Conversation, Opening};
 use super::{Operation, call_error};
-use crate::connection::attach;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::timer::attach;
 use crate::timer::{TimeLimit, Timer};
 use crate::upstream::{
     AddrPool, NodeState, REFUSALS_MAX, Served, State, connect, discovered_form, pool_of, secure_pool,

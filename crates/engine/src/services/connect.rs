@@ -1,8 +1,8 @@
 //! Connections that a plugin speaks on itself.
 
 use super::call_error;
-use crate::connection::attach;
 use crate::error::{ErrorKind, ProxyError, Side};
+use crate::timer::attach;
 use crate::transport::{Stream, TlsStream};
 use crate::upstream::{Served, connect, discovered_form, pool_of, secure_pool};
 use crate::worker::Worker;

@@ -4,8 +4,9 @@
 use super::limits::{DATAGRAM_MAX, WAITING_MAX};
 use super::reach::reach;
 use super::session::{self, BAD_CLIENT, BAD_UPSTREAM, DONE, NO_ROUTE, Walk};
-use crate::connection::{Open, Pause, attach};
 use crate::error::{ProxyError, Side};
+use crate::open::{Open, Pause};
+use crate::timer::attach;
 use crate::timer::{Rest, Timer};
 use crate::upstream::AddrPool;
 use crate::worker::Worker;

@@ -3,6 +3,7 @@
 mod attempts;
 mod bounds;
 mod detached;
+pub(crate) mod fault;
 mod filters;
 pub(crate) mod fixture;
 mod plugins;

@@ -1,8 +1,8 @@
 //! What plugins have running beside exchanges, from the first snapshot to the last worker.
 
+use super::fault;
 use super::fixture::{Control, config};
 use crate::EngineConfig;
-use crate::supervise::fault;
 use plugin::{
     Background, CompileContext, Exchange, Flow, Hooks, Lifecycle, OnAccess, Place, PluginDef, Registry,
     Reply, Shared,
