@@ -10,7 +10,6 @@ use files::Site;
 use plugin::{Answer, Exchange, KeptResponse, Reply, UpstreamChoice};
 use snapshot::{Route, Snapshot, Upstream};
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Who answers a request.
