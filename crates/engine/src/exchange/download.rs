@@ -16,7 +16,7 @@ use crate::upstream::Connection;
 use plugin::{Exchange, Keeper, ResponseSource, UpstreamResponse, Verdict};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::http1::BodyDecoder;

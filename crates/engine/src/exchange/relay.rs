@@ -19,7 +19,7 @@ use crate::upstream::{
 use crate::worker::Worker;
 use model::resource::Scheme;
 use plugin::{AttemptFlow, Exchange, log_for};
-use snapshot::{Route, Upstream};
+use snapshot::{Route, Timeouts, Upstream};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
