@@ -1,10 +1,10 @@
 //! What a request for a file is answered with.
 
+use crate::body::Body;
 use crate::document::Representation;
 use crate::query::Query;
 use std::io;
 use std::rc::Rc;
-use stdx::Segment;
 use wire::FieldSink;
 use wire::conditional::{Validators, Verdict};
 use wire::range::{self, Multipart, Ranges};
@@ -33,17 +33,6 @@ pub enum Fields {
 #[derive(Debug)]
 pub struct SharedFields(Rc<Representation>);
 
-/// A body, in pieces.
-#[derive(Debug)]
-pub enum Body {
-    /// None; the gateway's own page stands for it where the status asks for one.
-    None,
-    /// One piece.
-    One(Segment),
-    /// Several: `multipart/byteranges`.
-    Many(Vec<Segment>),
-}
-
 impl Fields {
     /// Each field.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
@@ -63,28 +52,6 @@ impl Fields {
                     out.any(name, value.as_bytes());
                 }
             }
-        }
-    }
-}
-
-impl Body {
-    /// How many bytes it has.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::One(segment) => segment.length(),
-            Self::Many(segments) => segments.iter().map(Segment::length).sum(),
-        }
-    }
-
-    /// Its pieces, in order.
-    #[must_use]
-    pub fn segments(&self) -> &[Segment] {
-        match self {
-            Self::None => &[],
-            Self::One(segment) => std::slice::from_ref(segment),
-            Self::Many(segments) => segments,
         }
     }
 }

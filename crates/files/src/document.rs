@@ -1,6 +1,6 @@
 //! A file as it is served: its representations, made when they are first wanted.
 
-use crate::answer::Body;
+use crate::body::Body;
 use crate::compress;
 use crate::etag;
 use crate::root::Identity;

@@ -1,7 +1,8 @@
 //! The files that one worker serves, and what it remembers of them.
 
 use crate::accept;
-use crate::answer::{Answer, Body};
+use crate::answer::Answer;
+use crate::body::Body;
 use crate::compress::compress;
 use crate::document::{Document, Found, Held, Representation, Slot, read_whole};
 use crate::find::{self, Target};

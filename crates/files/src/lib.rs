@@ -6,6 +6,7 @@
 
 pub mod accept;
 mod answer;
+mod body;
 pub mod compress;
 mod document;
 mod etag;
@@ -20,7 +21,8 @@ pub mod root;
 mod site;
 mod variants;
 
-pub use answer::{Answer, Body, Fields, SharedFields};
+pub use answer::{Answer, Fields, SharedFields};
+pub use body::Body;
 pub use files::{Files, Job, Outcome};
 pub use query::Query;
 pub use site::Site;

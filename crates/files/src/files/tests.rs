@@ -1,5 +1,5 @@
 use super::*;
-use crate::answer::Body;
+use crate::body::Body;
 use model::resource::StaticFiles;
 use proptest::prelude::*;
 use serde_json::{Value, json};
