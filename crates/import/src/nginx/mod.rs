@@ -4,6 +4,7 @@
 //! `config.yaml`, routes with what they lead to, and certificates.
 
 mod access;
+mod known;
 mod location;
 mod main_block;
 mod proxy;

@@ -1,6 +1,7 @@
 //! `server` blocks: listeners, names, certificates.
 
 use super::Out;
+use super::known::Server;
 use super::location::{self, Site};
 use super::scope::Scope;
 use super::tls::Tls;
@@ -10,15 +11,6 @@ use crate::Verdict;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-/// What is known of a server before its locations are looked at.
-pub(super) struct Server<'d> {
-    block: &'d Directive,
-    ports: BTreeSet<u16>,
-    pub(super) names: Vec<String>,
-    /// The ports on which it takes what no other server's name matches.
-    pub(super) default: BTreeSet<u16>,
-}
 
 /// A `listen` directive.
 #[derive(Debug, PartialEq)]

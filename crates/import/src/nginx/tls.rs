@@ -1,7 +1,7 @@
 //! Certificates, and what is asked of clients'.
 
 use super::Out;
-use super::server::Server;
+use super::known::Server;
 use super::tree::Directive;
 use crate::Verdict;
 use serde_json::{Map, Value, json};
