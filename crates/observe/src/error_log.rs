@@ -6,7 +6,11 @@
 //! bounded queue, and each kind of message has a limit of lines per interval.
 
 mod kinds;
+mod level;
 mod writer;
+
+pub use level::NOTICE;
+pub(crate) use level::level_name;
 
 use crate::append::append_to;
 use crate::local_time::LocalTime;
@@ -20,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
@@ -46,10 +50,6 @@ pub enum Level {
     Alert,
     Emerg,
 }
-
-/// The target of events that nginx calls notices: those of a normal life, such as "ready" or a reload. Events at INFO
-/// with this target are shown at `notice` too.
-pub const NOTICE: &str = "notice";
 
 /// A handle to an open error log: what a reload changes.
 #[derive(Debug, Clone)]
@@ -197,17 +197,6 @@ impl<'w> FormatFields<'w> for SpanFields {
         let mut fields = Fields::default();
         span.record(&mut fields);
         write!(out, "{}", fields.rest)
-    }
-}
-
-/// The name of an event's level.
-pub(crate) fn level_name(metadata: &Metadata<'_>) -> &'static str {
-    match *metadata.level() {
-        tracing::Level::ERROR => "error",
-        tracing::Level::WARN => "warn",
-        tracing::Level::INFO if metadata.target() == NOTICE => "notice",
-        tracing::Level::INFO => "info",
-        tracing::Level::DEBUG | tracing::Level::TRACE => "debug",
     }
 }
 

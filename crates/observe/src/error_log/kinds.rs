@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracing::Metadata;
 use tracing::callsite::Identifier;
 
-use super::level_name;
+use super::level::level_name;
 
 /// The interval over which lines of a kind are counted...
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
