@@ -1,8 +1,7 @@
 //! What a request must satisfy besides host and path.
 
 use crate::networks::parse_network;
-use crate::router::RequestFacts;
-use crate::{Expr, MethodSet, Networks};
+use crate::{Expr, MethodSet, Networks, RequestFacts};
 use model::var::BodyNeed;
 use model::{ConfigError, Route};
 

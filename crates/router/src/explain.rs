@@ -1,10 +1,11 @@
 //! Why a request meets the route it meets: all that could have been chosen, in the order in which the search tries it,
 //! each with the first condition that failed. For people who ask; the search itself knows nothing of it.
 
+use crate::RequestFacts;
 use crate::conditions::Condition;
 use crate::entry::{Candidate, Candidates, Placed};
 use crate::pattern::{HostPattern, PathPattern};
-use crate::router::{RequestFacts, Router, host_condition};
+use crate::router::{Router, host_condition};
 use crate::tree::{Backward, Forward, Tree};
 use std::collections::HashSet;
 

@@ -1,12 +1,11 @@
 //! The router: entries under all their hosts and paths, and the search for the one that a request matches.
 
-use crate::RouteEntry;
 use crate::entry::{Candidate, Candidates, Placed};
 use crate::pattern::{HostPattern, PathPattern};
 use crate::payloads::Payloads;
 use crate::tree::{Backward, Forward, Slot, Tree};
-use model::var::{BodyNeed, Var, VarSource};
-use std::net::IpAddr;
+use crate::{RequestFacts, RouteEntry};
+use model::var::{BodyNeed, Var};
 use std::sync::{Arc, LazyLock};
 
 /// How hosts take part in the choice (`apisix.router.http`).
@@ -20,18 +19,6 @@ pub enum Mode {
     Uri,
     /// `radixtree_uri_with_parameter`: as [`Self::Uri`], and a segment `:name` of a path stands for any one segment.
     UriWithParameter,
-}
-
-/// What the router asks about a request. Nothing here may allocate in the plain case.
-pub trait RequestFacts: VarSource {
-    /// The host in lower case without a port; may be empty.
-    fn host(&self) -> &[u8];
-    /// The path that routes are matched against: normalised, without the query.
-    fn path(&self) -> &[u8];
-    /// The method as sent.
-    fn method(&self) -> &[u8];
-    /// The client's address.
-    fn remote_ip(&self) -> IpAddr;
 }
 
 /// A persistent router: a clone costs five reference counts, and neither sees what the other is changed to later.
