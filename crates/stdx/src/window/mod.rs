@@ -7,16 +7,19 @@
 //! Time is passed in, in milliseconds of one clock for all callers ([`crate::Clock`]).
 
 mod near;
+mod parts;
 mod shard;
 mod sliding;
 
 use crate::{PerWorker, WorkerToken, hash};
 use near::Near;
+use parts::{Key, Window};
 use shard::Shard;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use parts::Scope;
 pub use sliding::Slid;
 
 /// Keys with a window at one time, in all: at about 200 bytes each they take 200 MB. When a shard is full, a key seen
@@ -37,13 +40,6 @@ pub struct Windows {
     random: RandomState,
 }
 
-/// What keys belong to: the configuration that counts. Equal names share their windows.
-#[derive(Debug, Clone)]
-pub struct Scope {
-    name: Arc<str>,
-    hash: u64,
-}
-
 /// The state of a window after an addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
@@ -51,29 +47,6 @@ pub struct Counted {
     pub consumed: u64,
     /// Milliseconds until the window ends; never 0.
     pub left_ms: u64,
-}
-
-/// Where a window belongs.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Key {
-    scope: Arc<str>,
-    value: Box<[u8]>,
-    /// Of a sliding window, in milliseconds: another length is another counter. 0 for fixed windows, whose length is
-    /// settled when they begin.
-    sliding: u64,
-}
-
-/// One window of one key.
-#[derive(Debug)]
-struct Window {
-    key: Arc<Key>,
-    /// First millisecond after the window; 0 when pushed out to make room.
-    end: AtomicU64,
-    /// From when on the shard may forget it.
-    keep_until: u64,
-    consumed: AtomicU64,
-    /// What the window before it had counted; sliding windows only.
-    previous: u64,
 }
 
 impl Windows {
@@ -170,29 +143,6 @@ impl Default for Windows {
 impl std::fmt::Debug for Windows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Windows").finish_non_exhaustive()
-    }
-}
-
-impl Scope {
-    /// The name it was made with.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl Window {
-    /// Milliseconds until the end, unless it has come.
-    #[inline]
-    fn left(&self, now_ms: u64) -> Option<u64> {
-        let end = self.end.load(Ordering::Relaxed);
-        (now_ms < end).then(|| end - now_ms)
-    }
-
-    /// What is counted once `cost` is added. Relaxed: nothing else is published by this number.
-    #[inline]
-    fn add(&self, cost: u64) -> u64 {
-        self.consumed.fetch_add(cost, Ordering::Relaxed).saturating_add(cost)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The windows that one worker used last.
 
-use super::{Scope, Window};
+use super::parts::{Scope, Window};
 use crate::hash;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A part of all windows, under one lock.
 
-use super::{Key, Window};
+use super::parts::{Key, Window};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
