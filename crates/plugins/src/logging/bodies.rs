@@ -1,6 +1,6 @@
 //! The bodies and response fields that entries need, kept while they pass.
 
-use super::entry::{Config, EntryMaker};
+use super::config::Config;
 use super::headers;
 use crate::decoding::Coded;
 use model::ConfigError;
@@ -18,8 +18,8 @@ pub(super) struct Bodies {
     request: Option<Rule>,
     response: Option<Rule>,
     /// A format has the request's body, whatever `include_req_body` says.
-    format_has_request: bool,
-    response_fields: bool,
+    pub(super) format_has_request: bool,
+    pub(super) response_fields: bool,
     request_max: usize,
     response_max: usize,
 }
@@ -62,12 +62,6 @@ impl Bodies {
             request_max: config.max_req_body_bytes,
             response_max: config.max_resp_body_bytes,
         })
-    }
-
-    /// Takes note of what `entries` are made of.
-    pub(super) fn asked_by(&mut self, entries: &EntryMaker) {
-        self.format_has_request = entries.has_request_body();
-        self.response_fields = entries.has_response_fields();
     }
 
     pub(super) fn body_need(&self) -> BodyNeed {

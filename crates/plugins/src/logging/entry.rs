@@ -1,13 +1,13 @@
 //! The entry of a request, in APISIX's shape.
 
 use super::bodies::{Bodies, SeenResponse};
+use super::config::Config;
 use super::format::{Format, text};
 use super::headers;
 use model::ConfigError;
 use model::var::{BodyNeed, Var, VarSource};
 use plugin::{Exchange, Session};
 use router::Expr;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -18,21 +18,6 @@ pub struct Entry {
     pub fields: Map<String, Value>,
     /// Whether they are those of a `log_format`.
     pub custom: bool,
-}
-
-/// What a user writes about entries.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Config {
-    log_format: Option<Map<String, Value>>,
-    log_format_extra: Option<Map<String, Value>>,
-    #[serde(rename = "match")]
-    conditions: Option<Vec<Value>>,
-    pub(super) include_req_body: bool,
-    pub(super) include_req_body_expr: Option<Value>,
-    pub(super) include_resp_body: bool,
-    pub(super) include_resp_body_expr: Option<Value>,
-    pub(super) max_req_body_bytes: usize,
-    pub(super) max_resp_body_bytes: usize,
 }
 
 /// Makes entries.

@@ -2,6 +2,7 @@
 //! logger is a [`Collector`]; [`Logger`] makes a plugin of it.
 
 mod bodies;
+mod config;
 mod entry;
 mod format;
 mod headers;
@@ -78,7 +79,7 @@ pub trait Collector: Sized + Send + Sync + 'static {
 #[derive(Debug, Deserialize)]
 pub struct Config<C> {
     #[serde(flatten)]
-    entry: Option<entry::Config>,
+    entry: Option<config::Config>,
     #[serde(flatten)]
     batches: Option<BatchConfig>,
     #[serde(flatten)]
@@ -135,7 +136,8 @@ impl<C: Collector> Plugin for Logger<C> {
         else {
             return Err(errors);
         };
-        bodies.asked_by(&entries);
+        bodies.format_has_request = entries.has_request_body();
+        bodies.response_fields = entries.has_response_fields();
         let delivery: Arc<Delivery> = cx.shared.get();
         let backlog = Arc::clone(&cx.shared.get::<BacklogOf<C>>().0);
         let batches = destination.map(|destination| Batches::new(delivery, backlog, gathering, destination));

@@ -1,7 +1,7 @@
 //! When the upstream has answered: what is kept of it, and what stands in for it.
 
 use super::Cache;
-use super::lookup::{Right, kept, say, shows_credentials};
+use super::answer::{Right, kept, say, shows_credentials};
 use cache::{Entry, Message, Rules, Terms, message, varies_by};
 use plugin::{Exchange, HeldBytes, KeptResponse, Recorder, UpstreamResponse, Verdict};
 use std::borrow::Cow;

@@ -28,36 +28,6 @@ enum Part {
 const FORM: u8 = 2;
 const FORM_POSTED: u8 = 3;
 
-/// What of a configured key matters to whom its responses may be given.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Names {
-    /// It has the credentials themselves.
-    credentials: bool,
-    /// It has the consumer or its group.
-    consumer: bool,
-    /// It has the path.
-    path: bool,
-    /// It has the host.
-    host: bool,
-}
-
-impl Names {
-    /// What the variables of a `cache_key` are.
-    pub(super) fn of(cache_key: &[String]) -> Self {
-        // Variables may stand among text. One taken for another tells apart more than it must, which does no harm.
-        let has = |names: &[&str]| {
-            let variable = |part: &String| part.contains('$') && names.iter().any(|name| part.contains(name));
-            cache_key.iter().any(variable)
-        };
-        Self {
-            credentials: has(&["http_authorization"]),
-            consumer: has(&["consumer_name", "consumer_group_id"]),
-            path: has(&["uri"]),
-            host: has(&["host", "server_name"]),
-        }
-    }
-}
-
 impl Cache {
     /// The key of a request that came by `scheme`. What it names is in the form in which the upstream gets it: an upstream
     /// may answer `/x%2fy` and `/x/y`, or `a.com` and `a.com:8080`, differently.

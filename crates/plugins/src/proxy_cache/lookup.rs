@@ -1,11 +1,12 @@
 //! Before the upstream is asked: whether it has to be.
 
+use super::answer::{Right, STATUS, kept, say, shows_credentials};
 use super::keeper::Fetching;
 use super::{Cache, Strategy};
 use crate::headers::HeaderOps;
-use cache::{Directives, Entry, Fetch, Found, Freshness, Landing, Message};
+use cache::{Directives, Entry, Found, Freshness, Landing, Message};
 use model::var::Template;
-use plugin::{Exchange, Flow, KeptResponse, MethodName, Reply};
+use plugin::{Exchange, Flow, MethodName, Reply};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,9 +14,6 @@ use std::task::Poll;
 use std::time::Duration;
 use wire::BodyLength;
 use wire::conditional::Conditions;
-
-/// The field that says what became of a request.
-pub(super) const STATUS: &str = "Apisix-Cache-Status";
 
 /// How long a request waits for another one that fetches what it needs: APISIX's `proxy_cache_lock_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -204,21 +202,6 @@ impl Cache {
     }
 }
 
-/// Whether the upstream gets credentials, by which it may answer.
-pub(super) fn shows_credentials(exchange: &Exchange<'_>) -> bool {
-    exchange.request.header(b"authorization").is_some()
-}
-
-/// Says in the response that it comes from here.
-pub(super) fn say(exchange: &mut Exchange<'_>, status: &str, entry: &Entry, now_ms: u64) {
-    exchange.reply_headers.set(STATUS, status);
-    exchange.reply_headers.set_number("Age", entry.age_seconds(now_ms));
-}
-
-pub(super) fn kept(message: &Message) -> KeptResponse {
-    KeptResponse { head: Arc::clone(&message.head), body: message.body.clone() }
-}
-
 /// Whether the values say anything but `0`.
 fn says_yes(templates: &[Template], exchange: &Exchange<'_>) -> bool {
     let value: Vec<u8> = templates.iter().flat_map(|part| HeaderOps::render(part, exchange)).collect();
@@ -233,6 +216,3 @@ async fn first_of(mut landing: Landing, mut sleep: Pin<Box<dyn Future<Output = (
     })
     .await;
 }
-
-/// The right to fetch, where there is one.
-pub(super) type Right = Option<Fetch>;

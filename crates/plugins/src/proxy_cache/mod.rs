@@ -40,15 +40,17 @@
 //! - As in APISIX, whoever reaches the route may send PURGE: let another plugin or `methods` of the route keep others out.
 //! - Plugins that run after this one in the access phase also run for hits.
 
+mod answer;
 mod keeper;
 mod key;
 mod lookup;
+mod names;
 mod schema;
 
 use cache::{Policy, Zone, ZoneError, Zones};
-use key::Names;
 use model::ConfigError;
 use model::var::Template;
+use names::Names;
 use plugin::{CompileContext, Exchange, Flow, OnAccess, OnResponse, Plugin, PluginDef, UpstreamResponse};
 use serde::Deserialize;
 use serde_json::Value;
@@ -184,7 +186,7 @@ impl OnAccess for ProxyCache {
         match &self.cache {
             Some(cache) => cache.serve(exchange),
             None => {
-                exchange.reply_headers.set(lookup::STATUS, "BYPASS");
+                exchange.reply_headers.set(answer::STATUS, "BYPASS");
                 Flow::Next
             }
         }
