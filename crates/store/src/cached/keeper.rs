@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::continuity::{Continuity, Fault, judge, resources};
 use super::disk::{Disk, Saved};
-use super::rejection::Facts;
+use super::facts::Facts;
 use crate::limits::SAVE_PAUSE;
 use crate::{Batch, Change, Clock, Entry, Listing, SystemClock};
 

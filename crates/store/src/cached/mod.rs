@@ -2,8 +2,11 @@
 //!
 //! Made for the one that follows a configuration. Who writes, or wants to know what is so now, asks the centre itself.
 
+mod centre;
 mod continuity;
+mod decision;
 mod disk;
+mod facts;
 mod guarded;
 mod keeper;
 mod rejection;
@@ -24,49 +27,15 @@ use crate::{
     BoxFuture, Clock, Entry, Listing, RevisionRecord, Store, StoreError, SystemClock, Txn, TxnLimits,
     TxnOutcome, Watch,
 };
+pub(crate) use centre::Centre;
+pub use centre::Health;
+use decision::Decision;
 use disk::{Disk, Saved};
 use keeper::Keeper;
-use rejection::Decision;
 use watch::Persistent;
 
+pub use facts::{Acceptance, Accepted, Facts, Rejection};
 pub use guarded::Guarded;
-pub use rejection::{Acceptance, Accepted, Facts, Rejection};
-
-/// How things stand with the centre.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
-    /// Nothing has been loaded; why, where it was tried.
-    Starting(Option<String>),
-    /// Every change is taken in as it happens.
-    Following,
-    /// The centre is away; what was loaded from it is in force.
-    Lost {
-        /// Since when, in milliseconds since 1970.
-        since_unix_ms: u64,
-        /// Why.
-        reason: String,
-    },
-    /// The centre has not been reached since the start; what was in force before is in force again.
-    Stale {
-        /// When it was saved, in milliseconds since 1970.
-        saved_unix_ms: u64,
-        /// Its revision.
-        revision: u64,
-        /// Why the centre isn't reached.
-        reason: String,
-    },
-    /// The centre holds something that can't have come from the configuration in force by ordinary changes: it was
-    /// emptied, restored from a backup, or replaced. The configuration in force stays.
-    Rejected(Rejection),
-    /// The embedded store's file was removed, replaced or truncated under the running gateway, which serves what it has
-    /// loaded and refuses writes.
-    Detached {
-        /// Since when, in milliseconds since 1970.
-        since_unix_ms: u64,
-        /// What happened, and what to do.
-        reason: String,
-    },
-}
 
 /// A store whose configuration outlives it.
 pub struct Cached {
@@ -75,16 +44,6 @@ pub struct Cached {
     /// Whether what the disk has was looked at.
     begun: AtomicBool,
     saving: OnceLock<()>,
-}
-
-/// The store behind, and what is known of it.
-pub(crate) struct Centre {
-    inner: Arc<dyn Store>,
-    keeper: Arc<Keeper>,
-    health: Sender<Health>,
-    decision: Decision,
-    /// Whether the centre has been listed and followed since the start.
-    followed: AtomicBool,
 }
 
 impl Cached {

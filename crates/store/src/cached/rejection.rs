@@ -1,98 +1,18 @@
 //! A config source whose contents are refused: what is said of it, and how an operator accepts them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
+use super::centre::{Centre, Health};
 use super::continuity::{Continuity, Fault, resources};
+use super::facts::{Acceptance, Accepted, Facts, Rejection};
 use super::keeper::Anchor;
-use super::{Centre, Health};
 use crate::limits::{ACCEPT_WAIT, RECHECK_PAUSE, REJECTED_LOG_PAUSE, RELIST_PAUSE};
 use crate::{Clock, Listing, Store, StoreError, SystemClock};
 
 /// A prefix under which nothing is, to ask for cluster and revision at no cost.
 pub(crate) const NOTHING: &str = "/-/";
-
-/// How much of a configuration there is, and where in time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Facts {
-    /// The cluster's id; 0 where it is not known.
-    pub cluster: u64,
-    /// The revision.
-    pub revision: u64,
-    /// How many resources there are.
-    pub resources: usize,
-}
-
-/// A refusal to follow what the config source holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejection {
-    /// Since when, in milliseconds since 1970.
-    pub since_unix_ms: u64,
-    /// Why.
-    pub reason: String,
-    /// What is served.
-    pub serving: Facts,
-    /// What the source holds instead.
-    pub found: Facts,
-    /// Whether the source answered when it was last asked.
-    pub reachable: bool,
-}
-
-/// An operator's decision that a replaced store is the configuration from now on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acceptance {
-    /// The cluster whose contents are accepted.
-    pub cluster: u64,
-    /// The revision at which they were accepted; what came later is accepted as well.
-    pub revision: u64,
-    /// When, in milliseconds since 1970.
-    pub unix_ms: u64,
-    /// Who accepted them.
-    pub actor: Option<String>,
-}
-
-/// What an acceptance did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
-    /// What was served before.
-    pub before: Facts,
-    /// What the source held when it was accepted.
-    pub now: Facts,
-    /// Why the other nodes can't know of it; `None` where they do.
-    pub not_shared: Option<String>,
-}
-
-/// The acceptance that this node goes by.
-#[derive(Debug, Default)]
-pub(crate) struct Decision {
-    accepted: Mutex<Option<Acceptance>>,
-    made: Notify,
-}
-
-impl Decision {
-    fn make(&self, acceptance: Acceptance) {
-        *self.accepted.lock().unwrap_or_else(PoisonError::into_inner) = Some(acceptance);
-        self.made.notify_one();
-    }
-
-    pub(crate) fn clear(&self) {
-        *self.accepted.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn covers(&self, found: &Listing) -> bool {
-        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        accepted.as_ref().is_some_and(|accepted| accepted.covers(found))
-    }
-}
-
-impl Acceptance {
-    fn covers(&self, found: &Listing) -> bool {
-        self.cluster == found.cluster && self.revision <= found.revision
-    }
-}
 
 impl Centre {
     /// Why `found` is refused; `None` where it may be followed.

@@ -4,6 +4,7 @@
 //! the reasons. Reads are linearizable. A watch ends with its connection; [`Cached`](crate::Cached) begins it anew.
 
 mod acceptance;
+mod config;
 mod endpoint;
 mod failure;
 mod fleet;
@@ -21,12 +22,12 @@ mod watch;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::txn::check_key;
 use crate::{
     Acceptance, BoxFuture, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome, Watch,
 };
+pub use config::EtcdConfig;
 pub use endpoint::{Endpoint, EtcdTls};
 use failure::Failure;
 pub use fleet::{Fleet, Member};
@@ -34,21 +35,6 @@ use keys::{Keys, signed};
 pub(crate) use members::random;
 use members::{Members, Repeat};
 use message::{CompactionRequest, Done};
-
-/// How a cluster is reached.
-#[derive(Clone)]
-pub struct EtcdConfig {
-    /// Members of one cluster, in no order.
-    pub endpoints: Vec<Endpoint>,
-    /// What the keys begin with: `/apisix`.
-    pub prefix: String,
-    /// How long a call may take, all members tried.
-    pub timeout: Duration,
-    /// Name and password, where the cluster keeps accounts.
-    pub user: Option<(String, String)>,
-    /// TLS, for the endpoints that have it.
-    pub tls: Option<EtcdTls>,
-}
 
 /// A store in etcd.
 #[derive(Clone)]
@@ -168,15 +154,5 @@ impl Store for Etcd {
 impl fmt::Debug for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Etcd").field("keys", &self.0.keys).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for EtcdConfig {
-    /// Without the password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdConfig")
-            .field("endpoints", &self.endpoints)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
     }
 }
