@@ -4,12 +4,13 @@ mod background;
 mod earlier;
 mod ingredients;
 
+use crate::compiler::Compiler;
 use crate::consumers::ConsumerIndex;
 use crate::dependents::Dependents;
 use crate::link::{Resources, global_chain, link, relink};
 use crate::metadata::Metadata;
 use crate::protos::Protos;
-use crate::resource::{Compiler, Resource};
+use crate::resource::Resource;
 use crate::revealing::Revealing;
 use crate::ssl::Certificates;
 use crate::{InPlugins, Problem, Snapshot, StreamRoutes, Upstream};

@@ -5,6 +5,8 @@
 
 mod bound;
 mod builder;
+mod compile;
+mod compiler;
 mod consumers;
 mod dependents;
 mod fingerprint;
@@ -22,6 +24,7 @@ mod route;
 mod ssl;
 mod status;
 mod stream_route;
+mod uid;
 mod upstream;
 
 #[cfg(test)]

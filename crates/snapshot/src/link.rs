@@ -2,8 +2,8 @@
 //! service, an upstream from any of them. Nothing is compiled here, so that a changed service costs its routes little.
 
 use crate::bound::BoundPlugin;
-use crate::resource::{Form, Reference, Resource, RouteForm, ServiceForm};
-use crate::{Broken, Route, StreamRoute, Upstream};
+use crate::resource::{Form, Reference, Resource, RouteForm, ServiceForm, StreamRouteForm};
+use crate::{Broken, Route, StreamRoute, StreamRoutes, Upstream};
 use model::Kind;
 use plugin::{Chain, CompiledPlugin, RouteInfo, Stored};
 use router::RouteEntry;
@@ -74,6 +74,25 @@ fn hosts<'r>(form: &'r RouteForm, service: Option<(&'r Resource, &'r ServiceForm
     match service {
         Some((_, service)) if form.hosts.is_empty() => &service.hosts,
         _ => &form.hosts,
+    }
+}
+
+impl StreamRoutes {
+    /// The routes among `resources`.
+    pub(crate) fn link(resources: &Resources) -> Self {
+        let prefix = Kind::StreamRoute.key("");
+        let routes = resources.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        let routes = routes.take_while(|(key, _)| key.starts_with(&prefix));
+        let mut linked: Vec<_> = routes
+            .filter_map(|(key, resource)| {
+                let Form::StreamRoute(StreamRouteForm { matches, .. }) = &resource.form else { return None };
+                let route = link_stream(&key[prefix.len()..], resource, resources)?;
+                Some((matches.clone(), Arc::new(route)))
+            })
+            .collect();
+        // A stable sort: what is equal stays in the order of ids.
+        linked.sort_by_key(|(matches, _)| matches.rank());
+        Self(linked.into())
     }
 }
 

@@ -3,10 +3,10 @@
 
 use crate::bound::BoundPlugin;
 use crate::resource::Resource;
+use crate::uid::next_uid;
 use crate::{Shared, Upstream};
 use files::Site;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The plugin `name` among those of `before`, if its configuration there has this version.
 pub(crate) fn plugin<'b>(before: &'b [BoundPlugin], name: &str, version: u64) -> Option<&'b BoundPlugin> {
@@ -42,9 +42,4 @@ pub(crate) fn site(before: Option<&Resource>, mut compiled: Site) -> Arc<Site> {
     }
     compiled.uid = next_uid();
     Arc::new(compiled)
-}
-
-pub(crate) fn next_uid() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -3,16 +3,13 @@
 //! The order of choice is APISIX's: first the routes that name the server name which the client asks for, the exact one
 //! before wildcards and longer wildcards before shorter, then the routes that name none; among equals by id.
 
-use crate::link::{Resources, link_stream};
-use crate::resource::{Form, StreamRouteForm};
 use crate::{Broken, Upstream};
 use ipnet::IpNet;
+use model::ConfigError;
 use model::resource::StreamRoute as Written;
-use model::{ConfigError, Kind};
 use plugin::{Chain, RouteInfo};
 use std::cmp::Reverse;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// A stream route, compiled.
@@ -41,7 +38,7 @@ pub struct StreamFacts<'a> {
 
 /// All stream routes, in the order in which they are tried.
 #[derive(Debug, Clone, Default)]
-pub struct StreamRoutes(Arc<[(StreamMatch, Arc<StreamRoute>)]>);
+pub struct StreamRoutes(pub(crate) Arc<[(StreamMatch, Arc<StreamRoute>)]>);
 
 /// Which sessions a stream route takes; what it doesn't name may be anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,23 +61,6 @@ impl StreamRoutes {
     #[must_use]
     pub fn find(&self, facts: StreamFacts<'_>) -> Option<&Arc<StreamRoute>> {
         self.0.iter().find(|(matches, _)| matches.takes(facts)).map(|(_, route)| route)
-    }
-
-    /// The routes among `resources`.
-    pub(crate) fn link(resources: &Resources) -> Self {
-        let prefix = Kind::StreamRoute.key("");
-        let routes = resources.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-        let routes = routes.take_while(|(key, _)| key.starts_with(&prefix));
-        let mut linked: Vec<_> = routes
-            .filter_map(|(key, resource)| {
-                let Form::StreamRoute(StreamRouteForm { matches, .. }) = &resource.form else { return None };
-                let route = link_stream(&key[prefix.len()..], resource, resources)?;
-                Some((matches.clone(), Arc::new(route)))
-            })
-            .collect();
-        // A stable sort: what is equal stays in the order of ids.
-        linked.sort_by_key(|(matches, _)| matches.rank());
-        Self(linked.into())
     }
 }
 
@@ -130,7 +110,7 @@ impl StreamMatch {
     }
 
     /// Smaller ones are tried first.
-    fn rank(&self) -> (u8, Reverse<usize>) {
+    pub(crate) fn rank(&self) -> (u8, Reverse<usize>) {
         match &self.name {
             Some(Name::Exact(_)) => (0, Reverse(0)),
             Some(Name::Suffix(suffix)) => (1, Reverse(suffix.len())),

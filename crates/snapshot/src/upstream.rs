@@ -18,7 +18,6 @@ use model::ConfigError;
 use model::resource::{HashOn, KeepalivePool, OutlierEjection, PassHost, Scheme, Timeout};
 use model::var::{Template, Var, VarSource};
 use serde_json::Value;
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
@@ -183,24 +182,6 @@ impl Upstream {
     #[must_use]
     pub fn may_retry(&self, tries: u32, elapsed: Duration) -> bool {
         tries < self.retries() && self.retry_timeout.is_none_or(|limit| elapsed < limit)
-    }
-
-    /// An upstream that stands in a plugin's configuration, in the form in which the engine finds it: see
-    /// [`plugin::Registry::with_upstreams`].
-    ///
-    /// # Errors
-    /// As [`Self::compile`].
-    pub fn of_plugin(
-        written: &model::Upstream,
-        shared: &plugin::Shared,
-    ) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
-        let in_plugins = shared.get::<InPlugins>();
-        let discovered = in_plugins.service(written).map(Discovered::new);
-        // Nobody probes its nodes: one given up for its failures would stay so for ever.
-        let compiled = Self { checks: None, discovered, ..Self::compile(written)? };
-        let upstream = crate::reuse::upstream(None, "", compiled);
-        in_plugins.keep(&upstream);
-        Ok(upstream)
     }
 
     /// Compiles an upstream as written. Its `uid` is 0 and nothing is `shared`: whoever keeps it gives it both.

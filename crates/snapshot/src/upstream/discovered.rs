@@ -1,7 +1,7 @@
 //! An upstream whose nodes a service has: its configuration stays as it is while its nodes come and go.
 
 use super::{Node, Shared, Upstream};
-use crate::reuse::next_uid;
+use crate::uid::next_uid;
 use arc_swap::ArcSwapOption;
 use discovery::Service;
 use std::sync::Arc;

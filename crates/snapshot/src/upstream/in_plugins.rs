@@ -1,7 +1,10 @@
 //! Upstreams that stand in plugins' configurations and whose nodes services have.
 
-use super::Upstream;
+use super::{Discovered, Upstream};
+use crate::reuse;
 use discovery::{Discovery, Service};
+use model::ConfigError;
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What such upstreams need of the process, in the plugins' shared state: they are compiled with their plugins, and nobody
@@ -51,5 +54,25 @@ impl InPlugins {
             true
         });
         any
+    }
+}
+
+impl Upstream {
+    /// An upstream that stands in a plugin's configuration, in the form in which the engine finds it: see
+    /// [`plugin::Registry::with_upstreams`].
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn of_plugin(
+        written: &model::Upstream,
+        shared: &plugin::Shared,
+    ) -> Result<Arc<dyn Any + Send + Sync>, Vec<ConfigError>> {
+        let in_plugins = shared.get::<InPlugins>();
+        let discovered = in_plugins.service(written).map(Discovered::new);
+        // Nobody probes its nodes: one given up for its failures would stay so for ever.
+        let compiled = Self { checks: None, discovered, ..Self::compile(written)? };
+        let upstream = reuse::upstream(None, "", compiled);
+        in_plugins.keep(&upstream);
+        Ok(upstream)
     }
 }
