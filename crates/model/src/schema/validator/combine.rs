@@ -1,7 +1,8 @@
 //! The rules that combine schemas: `allOf`, `anyOf`, `oneOf`, `if` / `then` / `else` and `not`.
 
-use super::node::{Node, Rules};
+use super::node::Node;
 use super::walk::{First, Verdict, Walk};
+use crate::ConfigError;
 use serde_json::Value;
 
 /// Combinations of one schema, applied in this order.
@@ -91,21 +92,65 @@ fn check_one_of(branches: &[Node], value: &mut Value, walk: &mut Walk) -> Verdic
     no_branch(branches, value, walk, "value should match only one schema, but matches none".to_owned())
 }
 
-/// APISIX answers `line` and keeps the reasons to itself. Where the value's type leaves one branch only, that
-/// branch's mistakes are listed: a node without a weight is then named as such.
+/// Records why no branch takes the value. APISIX answers `line` and keeps the reasons to itself.
+///
+/// The branch that was most likely meant speaks for all of them: the only one for the value's type, or else the only
+/// one that refuses nothing but parts of the value. Where there is no such branch, the reasons of all stand in one
+/// message.
 fn no_branch(branches: &[Node], value: &mut Value, walk: &mut Walk, line: String) -> Verdict {
-    let accepts = |rules: &&Rules| rules.types.as_ref().is_some_and(|types| types.accept(value));
-    let every_branch_has_a_type =
-        branches.iter().all(|node| node.rules().is_some_and(|rules| rules.types.is_some()));
-    let meant = branches.iter().filter(|node| node.rules().as_ref().is_some_and(accepts));
-    if walk.records()
-        && every_branch_has_a_type
-        && let [only] = meant.collect::<Vec<_>>()[..]
-        && only.check(value, walk).is_err()
-    {
+    if !walk.records() {
         return Err(line);
     }
-    walk.fault(line)
+    let types =
+        |node: &Node| node.rules().and_then(|rules| rules.types.as_ref()).map(|types| types.accept(value));
+    let accepted: Vec<Option<bool>> = branches.iter().map(types).collect();
+    let reasons: Vec<Vec<ConfigError>> = branches
+        .iter()
+        // Each branch puts in its own defaults.
+        .map(|node| walk.reasons(|walk| node.check(&mut value.clone(), walk)))
+        .collect();
+    let by_type =
+        accepted.iter().all(Option::is_some).then(|| only(&accepted, |accepts| *accepts == Some(true)));
+    let inside = |errors: &Vec<ConfigError>| {
+        !errors.is_empty() && errors.iter().all(|error| error.path.len() > walk.path().len())
+    };
+    match by_type.flatten().or_else(|| only(&reasons, inside)) {
+        Some(meant) => walk.extend(reasons.into_iter().nth(meant).unwrap_or_default()),
+        None => {
+            let _ = walk.fault(alternatives(&reasons, walk.path()).unwrap_or_else(|| line.clone()));
+        }
+    }
+    Err(line)
+}
+
+/// The index of the only item that has a property.
+fn only<T>(items: &[T], has: impl Fn(&T) -> bool) -> Option<usize> {
+    let mut found = items.iter().enumerate().filter(|(_, item)| has(item)).map(|(index, _)| index);
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// The first reason of each branch in one sentence; `None` where a branch has none to say.
+fn alternatives(reasons: &[Vec<ConfigError>], path: &str) -> Option<String> {
+    let reason = |errors: &Vec<ConfigError>| {
+        let ConfigError { path: at, message } = errors.first()?;
+        let inner = at.strip_prefix(path).unwrap_or(at);
+        Some(if inner.is_empty() { message.clone() } else { format!("{inner}: {message}") })
+    };
+    let mut said: Vec<String> = Vec::new();
+    for one in reasons.iter().map(reason) {
+        let one = one?;
+        if !said.contains(&one) {
+            said.push(one);
+        }
+    }
+    let required: Option<Vec<&str>> =
+        said.iter().map(|one| one.strip_prefix("property ")?.strip_suffix(" is required")).collect();
+    match (&said[..], required) {
+        ([], _) => None,
+        ([one], _) => Some(one.clone()),
+        (_, Some(names)) => Some(format!("one of these properties is required: {}", names.join(", "))),
+        (several, None) => Some(format!("none of the alternatives fits: {}", several.join("; or "))),
+    }
 }
 
 impl Condition {

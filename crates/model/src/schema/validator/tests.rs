@@ -196,6 +196,30 @@ fn every_mistake_is_named_by_its_path() {
 }
 
 #[test]
+fn alternatives_are_named_by_the_one_that_was_meant_or_by_all() {
+    let schema = json!({ "oneOf": [
+        { "properties": { "count": { "type": "integer" } }, "required": ["count"] },
+        { "required": ["rules"] },
+    ] });
+    let line = "value should match only one schema, but matches none";
+    for (value, expected) in [
+        (json!({ "count": "5" }), "/count: wrong type: expected integer, got string"),
+        (json!({}), "one of these properties is required: \"count\", \"rules\""),
+    ] {
+        let report = check(schema.clone(), value.clone());
+        let errors: Vec<_> = report.errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors, [expected], "{value}");
+        assert_eq!(report.first.as_deref(), Some(line), "APISIX's words stay");
+    }
+    let types = check(json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }), json!([]));
+    assert_eq!(
+        types.errors[0].message,
+        "none of the alternatives fits: wrong type: expected string, got table; or wrong type: expected integer, got \
+         table"
+    );
+}
+
+#[test]
 fn defaults_reach_as_far_as_apisix_fills_them_in() {
     let policy = json!({ "type": "string", "default": "local" });
     let redis = json!({ "properties": { "port": { "default": 6379 } }, "required": ["host"] });

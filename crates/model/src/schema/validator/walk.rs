@@ -50,6 +50,25 @@ impl Walk {
         passed
     }
 
+    /// The mistakes that `check` finds, kept out of the others.
+    pub(super) fn reasons(&mut self, check: impl FnOnce(&mut Self) -> Verdict) -> Vec<ConfigError> {
+        let before = std::mem::take(&mut self.errors);
+        // The verdict is known: the branch fails.
+        let _ = check(self);
+        std::mem::replace(&mut self.errors, before)
+    }
+
+    /// Records mistakes that [`Self::reasons`] found.
+    pub(super) fn extend(&mut self, errors: Vec<ConfigError>) {
+        let room = MISTAKES.saturating_sub(self.errors.len());
+        self.errors.extend(errors.into_iter().take(room));
+    }
+
+    /// JSON pointer of the value being checked.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Whether mistakes are being recorded.
     pub(super) fn records(&self) -> bool {
         !self.trying
