@@ -30,6 +30,14 @@ impl<'c> Parts<'c> {
     }
 }
 
+/// Returns whether a certificate is of X.509 version 1 (RFC 5280 section 4.1.2.1: without a version field, or with 0).
+pub(crate) fn is_version_1(certificate: &[u8]) -> Option<bool> {
+    let (_, body, _) = element(certificate)?;
+    let (_, rest, _) = element(body)?;
+    let (tag, version, _) = element(rest)?;
+    Some(tag != 0xa0 || element(version)?.1 == [0])
+}
+
 /// Whether a certificate's issuer is its subject.
 pub(crate) fn is_self_issued(certificate: &[u8]) -> bool {
     Parts::read(certificate).is_some_and(|parts| parts.issuer == parts.subject)

@@ -104,6 +104,13 @@ pub(crate) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Id
     Ok(chain)
 }
 
+/// Returns whether one of the certificates in a PEM text is of X.509 version 1. Text that holds no certificates has none.
+#[must_use]
+pub fn has_version_1(pem: &str) -> bool {
+    let chain = certificates(pem).unwrap_or_default();
+    chain.iter().any(|certificate| crate::der::is_version_1(certificate) == Some(true))
+}
+
 /// Whether the key is the first certificate's. Read as an anchor, because certificates of X.509 version 1, which rustls
 /// serves without looking inside, are read no other way.
 fn matches(certified: &CertifiedKey) -> Result<bool, IdentityError> {

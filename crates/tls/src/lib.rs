@@ -28,7 +28,7 @@ mod handshake_tests;
 
 pub use calls::{CallIdentity, for_calls, for_calls_with, for_streams, trust_for_calls};
 pub use client_auth::Verdict;
-pub use identity::{Identity, IdentityError, check_chain};
+pub use identity::{Identity, IdentityError, check_chain, has_version_1};
 pub use listener::{ListenerError, ListenerPem, for_listener, handshake_failure};
 pub use peer::Peer;
 pub use protocols::{Protocols, Refusal};
