@@ -13,7 +13,6 @@ use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs};
-use crate::key_file::Generated;
 use crate::launch::{self, Launch, Mode};
 use crate::outcome::{self, Outcome};
 use crate::pidfile::{self, PidFile};
@@ -108,13 +107,15 @@ fn begin(launch: Launch, daemon: bool) -> anyhow::Result<()> {
         (None, Mode::Normal) => String::new(),
         (None, Mode::Quickstart) => quickstart::greeting(&settings, key.as_ref()),
     };
-    if launch.mode == Mode::Normal {
-        show_new_key(key.as_ref());
-    }
     let daemon_in = launch.detached.then(|| launch.data_dir.clone());
     let logs_to_stderr = logs_to_stderr(&settings, &launch);
+    let announcement = daemon::Announcement::new(daemon_in, text);
+    let announcement = match launch.mode {
+        Mode::Normal => announcement.show(key.as_ref()),
+        Mode::Quickstart => announcement.shows(key.as_ref()),
+    };
     let started = Started { launch, read, error_log: error_log.clone() };
-    let result = boot::run(settings, started, daemon::Announcement::new(daemon_in, text));
+    let result = boot::run(settings, started, announcement);
     // Elsewhere the error log is stderr too, where the error is printed at the end.
     if let Err(error) = &result
         && !logs_to_stderr
@@ -137,14 +138,6 @@ fn open_error_log(settings: &Settings, launch: &Launch) -> anyhow::Result<ErrorL
 /// In the foreground stderr gets the log's lines as well, unless the configuration names an error log.
 fn logs_to_stderr(settings: &Settings, launch: &Launch) -> bool {
     !launch.detached && !settings.logs.error_log_named
-}
-
-/// Prints a generated key once, before the rest of the start: should that fail, the next start would not print it.
-fn show_new_key(key: Option<&Generated>) {
-    if let Some(Generated { key, path, .. }) = key.filter(|key| key.new) {
-        let (path, key) = (path.display(), key.as_str());
-        complain(format_args!("Admin API key, made at this first start and kept in {path}:\n  {key}"));
-    }
 }
 
 fn stop(args: &CommonArgs) -> anyhow::Result<()> {

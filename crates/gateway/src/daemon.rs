@@ -9,9 +9,9 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail};
-
+use crate::key_file::Generated;
 use crate::notify::{State, notify};
+use anyhow::{Context, bail};
 
 /// What the child writes when every listener is open.
 const READY: &str = "ready\n";
@@ -59,22 +59,43 @@ pub struct Announcement {
     daemon_in: Option<PathBuf>,
     /// For the terminal; empty for nothing.
     text: String,
+    /// The file of a key that the text shows for the only time.
+    new_key: Option<PathBuf>,
 }
 
 impl Announcement {
     /// For a process in the foreground, or (with its data directory) for a daemon.
     pub fn new(daemon_in: Option<PathBuf>, text: String) -> Self {
-        Self { daemon_in, text }
+        Self { daemon_in, text, new_key: None }
+    }
+
+    /// Shows a key that this start has made. If the start fails, the file of the key is removed, because the next start
+    /// would not show it.
+    pub fn show(mut self, key: Option<&Generated>) -> Self {
+        if let Some(Generated { key, path, .. }) = key.filter(|key| key.new) {
+            let (shown, key) = (path.display(), key.as_str());
+            let line = format!("Admin API key, made at this first start and kept in {shown}:\n  {key}");
+            self.text = if self.text.is_empty() { line } else { format!("{}\n{line}", self.text) };
+            self.new_key = Some(path.clone());
+        }
+        self
+    }
+
+    /// As [`Self::show`], for a text that shows the key already.
+    pub fn shows(mut self, key: Option<&Generated>) -> Self {
+        self.new_key = key.filter(|key| key.new).map(|key| key.path.clone());
+        self
     }
 
     /// Every listener is open: tells systemd, prints the text, lets the parent go, and leaves the terminal.
-    pub fn ready(self) -> anyhow::Result<()> {
+    pub fn ready(mut self) -> anyhow::Result<()> {
+        self.new_key = None;
         notify(State::Ready);
         if !self.text.is_empty() {
             // A closed stderr is no reason to end.
             let _ = writeln!(io::stderr(), "{}", self.text);
         }
-        let Some(data_dir) = self.daemon_in else { return Ok(()) };
+        let Some(data_dir) = self.daemon_in.take() else { return Ok(()) };
         let output = data_dir.join(OUTPUT);
         let output = observe::append_to(&output)
             .with_context(|| format!("the log {} can't be written", output.display()))?;
@@ -83,5 +104,37 @@ impl Announcement {
         let _ = io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush());
         rustix::stdio::dup2_stdout(null).context("stdout can't be given up")?;
         rustix::stdio::dup2_stderr(output).context("stderr can't be given up")
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        if let Some(path) = &self.new_key {
+            // Where it can't be removed, the next start reads it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_file::read_or_make;
+
+    #[test]
+    fn a_key_that_was_not_shown_is_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.key");
+        let first = read_or_make(path.clone(), "the key").unwrap();
+        drop(Announcement::new(None, String::new()).show(Some(&first)));
+        assert!(!path.exists());
+        let second = read_or_make(path.clone(), "the key").unwrap();
+        let announcement = Announcement::new(None, String::new()).show(Some(&second));
+        assert!(announcement.text.contains(second.key.as_str()));
+        announcement.ready().unwrap();
+        let third = read_or_make(path.clone(), "the key").unwrap();
+        assert!(!third.new);
+        drop(Announcement::new(None, String::new()).shows(Some(&third)));
+        assert!(path.exists(), "an earlier start's key stays");
     }
 }

@@ -72,6 +72,9 @@ fn a_control_port_in_use_is_named_too() {
     let said = refused(dir.path(), &["start", "-c", "config.yaml"]);
     let own = format!("(pid {})", std::process::id());
     assert!(said.contains(&format!("127.0.0.1:{port}")) && said.contains(&own), "{said}");
+    // The key of a first start is shown once: by a start that succeeds.
+    let key = dir.path().join("tidegate-data/admin.key");
+    assert!(!said.contains("Admin API key") && !key.exists(), "{said}");
 }
 
 #[test]
