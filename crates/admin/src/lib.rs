@@ -32,4 +32,4 @@ pub use http::serving::{CONNECTIONS_MAX, ListenerTls, Server};
 pub use secrets::is_well_known_admin_key as is_well_known;
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
 pub use standalone::Standalone;
-pub use validate::all::{Fault, Resource, check_whole};
+pub use validate::all::{Resource, check_whole};

@@ -4,19 +4,16 @@
 //! are compared with those of the [`table`], and then each section reads its part. All mistakes are collected; only a
 //! syntax error ends the reading at once.
 
-mod env;
-mod problem;
 mod reader;
 mod sections;
 pub mod settings;
 pub mod table;
-mod yaml;
 
 use std::io;
 use std::path::Path;
 
-pub use document::variables::Lookup;
-pub use problem::{Problem, Problems, Report, Severity};
+use document::variables::{self, Lookup};
+use document::{Diagnostic, Found, Report, codes};
 pub use settings::Settings;
 
 /// Where the file is looked for when none is named.
@@ -88,7 +85,7 @@ pub fn load(path: Option<&Path>, context: &Context<'_>) -> Result<Loaded, Report
     match stdx::file::read_text(path, MAX_FILE_BYTES) {
         Ok(text) => read(&file, &text, context),
         Err(error) => {
-            let problem = Problem::error(None, "", format!("the configuration can't be read: {error}"));
+            let message = format!("the configuration can't be read: {error}");
             let hint = match error.kind() {
                 io::ErrorKind::NotFound => {
                     "name another file with -c, or leave -c out to start with the defaults"
@@ -98,7 +95,8 @@ pub fn load(path: Option<&Path>, context: &Context<'_>) -> Result<Loaded, Report
                 }
                 _ => "it has to be a regular file with UTF-8 text",
             };
-            Err(Report { file, problems: vec![problem.hint(hint)] })
+            let unreadable = Diagnostic::error(codes::UNREADABLE_FILE, message).hint(hint);
+            Err(Report::of_file(&file, vec![unreadable]))
         }
     }
 }
@@ -112,15 +110,17 @@ pub fn read_text(file: &str, text: &str, variables: Lookup<'_>) -> Result<Loaded
 }
 
 fn read(file: &str, text: &str, context: &Context<'_>) -> Result<Loaded, Report> {
-    let mut root = match yaml::parse(text) {
+    let mut root = match document::parse_yaml(text) {
         Ok(root) => root,
-        Err(problem) => return Err(Report { file: file.into(), problems: vec![problem] }),
+        Err(mistake) => return Err(Report::of_file(file, vec![*mistake])),
     };
-    let problems = Problems::default();
-    env::substitute(&mut root, "", context.variables, &problems);
-    reader::keys::check(&root, &problems);
-    let settings = sections::read(&reader::Section::root(&root, &problems), context, &problems);
-    let report = Report { file: file.into(), problems: problems.into_sorted() };
+    let found = Found::default();
+    variables::in_tree(&mut root, "", context.variables, &mut |at, path, name| {
+        found.add(variables::not_set(at, name).path(path));
+    });
+    reader::keys::check(&root, &found);
+    let settings = sections::read(&reader::Section::root(&root, &found), context, &found);
+    let report = Report::of_file(file, found.into_sorted());
     if report.errors() > 0 { Err(report) } else { Ok(Loaded { settings, warnings: report }) }
 }
 

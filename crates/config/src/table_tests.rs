@@ -1,8 +1,9 @@
 //! Holds the table of keys to the reader, the settings and the documents.
 
-use super::reader::{Section, keys};
+use super::reader::{ASKED, Section, keys};
 use super::table::{self, Effect, Key, Kind, render};
-use super::{Context, Problems, Settings, read_text, sections, yaml};
+use super::{Context, Settings, read_text, sections};
+use document::Found;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ fn repository() -> &'static Path {
 fn the_defaults_of_the_table_are_those_that_hold() {
     let example = render::example();
     let loaded = read_text("f", &example, &|_| None).unwrap_or_else(|report| panic!("{report}\n{example}"));
-    assert!(loaded.warnings.problems.is_empty(), "{}", loaded.warnings);
+    assert!(loaded.warnings.diagnostics.is_empty(), "{}", loaded.warnings);
     // What stands there is what plugins get.
     let settings = Settings { plugin_attr: serde_json::Map::new(), ..loaded.settings };
     assert_eq!(settings, read(""));
@@ -28,13 +29,14 @@ fn the_defaults_of_the_table_are_those_that_hold() {
 #[test]
 fn every_key_with_an_effect_is_read_and_no_other() {
     let mut asked = BTreeSet::new();
+    ASKED.take();
     for role in ["traditional", "control_plane", "data_plane"] {
         let text = render::everything().replace("role: traditional", &format!("role: {role}"));
-        let root = yaml::parse(&text).unwrap_or_else(|problem| panic!("{problem:?}\n{text}"));
-        let problems = Problems::default();
-        keys::check(&root, &problems);
-        sections::read(&Section::root(&root, &problems), &Context::new(&|_| None), &problems);
-        asked.append(&mut problems.asked.take());
+        let root = document::parse_yaml(&text).unwrap_or_else(|problem| panic!("{problem:?}\n{text}"));
+        let found = Found::default();
+        keys::check(&root, &found);
+        sections::read(&Section::root(&root, &found), &Context::new(&|_| None), &found);
+        asked.append(&mut ASKED.take());
     }
     let with_effect = |key: &&Key| !matches!(key.effect, Effect::Nothing { .. });
     let unread: Vec<&str> = table::all()

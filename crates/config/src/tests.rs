@@ -2,7 +2,8 @@ use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::settings::{Listen, loopback};
-use super::{BuiltIn, Context, Loaded, Problem, Report, Settings, Severity, read_text};
+use super::{BuiltIn, Context, Loaded, Settings, read_text};
+use document::{Diagnostic, Report, Severity};
 
 fn no_variables(_: &str) -> Option<String> {
     None
@@ -19,8 +20,8 @@ fn settings(text: &str) -> Settings {
     read(text).unwrap_or_else(|report| panic!("{report}")).settings
 }
 
-fn errors(text: &str) -> Vec<Problem> {
-    let mut problems = read(text).map(|loaded| loaded.settings).expect_err(text).problems;
+fn errors(text: &str) -> Vec<Diagnostic> {
+    let mut problems = read(text).map(|loaded| loaded.settings).expect_err(text).diagnostics;
     problems.retain(|problem| problem.severity == Severity::Error);
     problems
 }
@@ -221,12 +222,12 @@ fn all_mistakes_are_reported_at_once() {
     let report = read(text).expect_err("two errors and a warning");
     assert_eq!(
         report.to_string(),
-        "conf/config.yaml:2:16: apisix.node_listen: expected an integer from 0 to 65535, found the string \"x\"\n  \
+        "conf/config.yaml:2:16: error: apisix.node_listen: expected an integer from 0 to 65535, found the string \"x\" [TG0203]\n  \
            hint: write an integer from 0 to 65535, without a unit\n\
-         conf/config.yaml:3:3: warning: apisix.nodelisten: unknown key, ignored\n  \
+         conf/config.yaml:3:3: warning: apisix.nodelisten: unknown key, ignored [TG0201]\n  \
            hint: did you mean node_listen?\n\
-         conf/config.yaml:5:20: nginx_config.error_log_level: expected one of debug, info, notice, warn, error, \
-           crit, alert, emerg, found \"loud\"\n  \
+         conf/config.yaml:5:20: error: nginx_config.error_log_level: expected one of debug, info, notice, warn, error, \
+           crit, alert, emerg, found \"loud\" [TG0204]\n  \
            hint: write one of debug, info, notice, warn, error, crit, alert, emerg"
     );
     assert_eq!(report.errors(), 2);
@@ -289,7 +290,7 @@ fn warnings_do_not_refuse_the_start() {
         ("deployment:\n  admin:\n    admin_listen: {ip: 0.0.0.0}\n    admin_key_required: false\n", 4, 25),
     ];
     for (text, line, column) in cases {
-        let warnings = read(text).unwrap_or_else(|report| panic!("{report}")).warnings.problems;
+        let warnings = read(text).unwrap_or_else(|report| panic!("{report}")).warnings.diagnostics;
         assert_eq!(warnings.len(), 1, "{text}");
         let at = warnings[0].at.unwrap();
         assert_eq!((at.line, at.column), (line, column), "{text}");
@@ -317,13 +318,13 @@ fn what_a_start_would_only_log_is_found_in_the_file() {
         ),
     ] {
         let warnings = read(text).unwrap_or_else(|report| panic!("{report}")).warnings;
-        assert_eq!(warnings.problems.len(), 1, "{text}: {warnings}");
-        let at = warnings.problems[0].at.unwrap();
+        assert_eq!(warnings.diagnostics.len(), 1, "{text}: {warnings}");
+        let at = warnings.diagnostics[0].at.unwrap();
         assert_eq!((at.line, at.column), (line, column), "{warnings}");
         assert!(warnings.to_string().contains(words), "{warnings}");
     }
     let known = "nginx_config: {stream: {access_log_format: '$protocol $session_time $upstream_addr'}}\nplugins: [gzip]\n";
-    assert!(read(known).unwrap().warnings.problems.is_empty());
+    assert!(read(known).unwrap().warnings.diagnostics.is_empty());
 }
 
 #[test]
@@ -342,7 +343,7 @@ fn a_file_that_is_not_there_is_named() {
     let path = Some("no/such/config.yaml".as_ref());
     let report = super::load(path, &Context::new(&no_variables)).expect_err("there is no file");
     assert!(
-        report.to_string().starts_with("no/such/config.yaml: the configuration can't be read: "),
+        report.to_string().starts_with("no/such/config.yaml: error: the configuration can't be read: "),
         "{report}"
     );
 }

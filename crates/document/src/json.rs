@@ -7,32 +7,34 @@ use std::collections::HashSet;
 
 use serde::de::{Deserialize, IgnoredAny};
 
+use crate::diagnostic::{Code, Diagnostic, codes};
 use crate::limits::{DEPTH_MAX, NODES_MAX};
-use crate::{Entry, Error, Node, Position, Value};
+use crate::{Entry, Node, Position, Value};
 
 /// Reads one JSON document.
 ///
 /// # Errors
 /// The first syntax error, a duplicate key, or a limit (see [`crate::limits`]) that the document exceeds.
-pub fn parse(text: &str) -> Result<Node, Error> {
+pub fn parse(text: &str) -> Result<Node, Box<Diagnostic>> {
     let mut judge = serde_json::Deserializer::from_str(text);
     // Skipped values are read without recursion, so no depth of nesting is dangerous here.
-    IgnoredAny::deserialize(&mut judge).and_then(|_| judge.end()).map_err(|error| syntax_error(&error))?;
+    IgnoredAny::deserialize(&mut judge)
+        .and_then(|_| judge.end())
+        .map_err(|error| Box::new(syntax_error(&error)))?;
     let mut walk = Walk { text, at: 0, counted: 0, position: Position { line: 1, column: 1 }, nodes: 0 };
     walk.value(0)
 }
 
-fn syntax_error(error: &serde_json::Error) -> Error {
+fn syntax_error(error: &serde_json::Error) -> Diagnostic {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).max(1);
     let shown = error.to_string();
     // The position has its own field.
     let message = shown.split(" at line ").next().unwrap_or_default();
-    Error {
-        at: (error.line() > 0)
-            .then(|| Position { line: number(error.line()), column: number(error.column()) }),
-        message: format!("not valid JSON: {message}"),
-        hint: "check the commas, the quotes and the brackets before this position".to_owned(),
-    }
+    let at =
+        (error.line() > 0).then(|| Position { line: number(error.line()), column: number(error.column()) });
+    Diagnostic::error(codes::SYNTAX, format!("not valid JSON: {message}"))
+        .at(at)
+        .hint("check the commas, the quotes and the brackets before this position")
 }
 
 struct Walk<'t> {
@@ -46,7 +48,7 @@ struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    fn value(&mut self, depth: usize) -> Result<Node, Error> {
+    fn value(&mut self, depth: usize) -> Result<Node, Box<Diagnostic>> {
         let next = self.skip_space();
         let at = self.here();
         self.nodes += 1;
@@ -56,7 +58,7 @@ impl<'t> Walk<'t> {
             } else {
                 format!("more than {NODES_MAX} keys and values")
             };
-            return Err(error(at, message));
+            return Err(error(codes::LIMIT_EXCEEDED, at, message).hint("split the document").into());
         }
         let value = match next {
             b'{' => self.map(depth)?,
@@ -66,7 +68,7 @@ impl<'t> Walk<'t> {
         Ok(Node { at, value })
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, Error> {
+    fn list(&mut self, depth: usize) -> Result<Value, Box<Diagnostic>> {
         let mut items = Vec::new();
         self.at += 1;
         while self.skip_space() != b']' {
@@ -77,13 +79,13 @@ impl<'t> Walk<'t> {
         Ok(Value::List(items))
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value, Error> {
+    fn map(&mut self, depth: usize) -> Result<Value, Box<Diagnostic>> {
         let mut entries = Vec::new();
         self.at += 1;
         while self.skip_space() != b'}' {
             let at = self.here();
             let Value::Text(key) = scalar(at, self.token())? else {
-                return Err(error(at, "a key is a string"));
+                return Err(error(codes::SYNTAX, at, "not valid JSON: a key must be a string").into());
             };
             // The colon.
             self.skip_space();
@@ -95,9 +97,9 @@ impl<'t> Walk<'t> {
         self.at += 1;
         let mut keys = HashSet::with_capacity(entries.len());
         if let Some(entry) = entries.iter().find(|entry| !keys.insert(entry.key.as_str())) {
-            let mut duplicate = error(entry.at, format!("duplicate key: {}", entry.key));
-            "each key may appear once in an object; remove one of the two".clone_into(&mut duplicate.hint);
-            return Err(duplicate);
+            return Err(error(codes::DUPLICATE_KEY, entry.at, format!("duplicate key: {}", entry.key))
+                .hint("an object may have a key once; remove one of the two")
+                .into());
         }
         Ok(Value::Map(entries))
     }
@@ -154,7 +156,7 @@ impl<'t> Walk<'t> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no setting has such a value: it is refused by its range")]
-fn scalar(at: Position, token: &str) -> Result<Value, Error> {
+fn scalar(at: Position, token: &str) -> Result<Value, Box<Diagnostic>> {
     use serde_json::Value as Json;
     match serde_json::from_str(token) {
         Ok(Json::Null) => Ok(Value::Null),
@@ -166,12 +168,12 @@ fn scalar(at: Position, token: &str) -> Result<Value, Error> {
             (None, None) => Value::Float(number.as_f64().unwrap_or_default()),
         }),
         // A string may hold half of a surrogate pair, which a skipped value is not searched for.
-        Ok(_) | Err(_) => Err(error(at, "not valid JSON: this value can't be read")),
+        Ok(_) | Err(_) => Err(error(codes::SYNTAX, at, "not valid JSON: this value can't be read").into()),
     }
 }
 
-fn error(at: Position, message: impl Into<String>) -> Error {
-    Error { at: Some(at), message: message.into(), hint: String::new() }
+fn error(code: Code, at: Position, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(code, message).at(at)
 }
 
 #[cfg(test)]

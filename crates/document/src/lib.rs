@@ -1,15 +1,17 @@
-//! Configuration documents: YAML and JSON as a tree in which every key and value has its position, and the
-//! `${{NAME}}` references in them.
+//! Configuration documents: YAML and JSON as a tree in which every key and value has its position, the `${{NAME}}`
+//! references in them, and the [`diagnostic`]s that say what is wrong with them.
 //!
 //! `config.yaml`, the standalone files and the files of `tidegate config` are read by this crate alone, so that a file
 //! means the same to the gateway and to the commands that check it.
 
+pub mod diagnostic;
 mod json;
 pub mod limits;
 mod node;
 pub mod variables;
 mod yaml;
 
+pub use diagnostic::{Diagnostic, Found, Report, Severity, codes};
 pub use json::parse as parse_json;
 pub use node::{Entry, Node, Position, Value};
 pub use yaml::parse as parse_yaml;
@@ -37,17 +39,6 @@ impl Format {
     }
 }
 
-/// A mistake in a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
-    /// The position; `None` where the whole document is meant.
-    pub at: Option<Position>,
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it; empty where the message says it.
-    pub hint: String,
-}
-
 /// Returns whether a YAML text has the end mark of APISIX's standalone form.
 #[must_use]
 pub fn has_end_mark(text: &str) -> bool {
@@ -59,11 +50,11 @@ pub fn has_end_mark(text: &str) -> bool {
 ///
 /// # Errors
 /// A syntax error, or every variable that is not set.
-pub fn read(text: &str, format: Format, lookup: Lookup<'_>) -> Result<Node, Vec<Error>> {
+pub fn read(text: &str, format: Format, lookup: Lookup<'_>) -> Result<Node, Vec<Diagnostic>> {
     match format {
-        Format::Yaml => parse_yaml(&variables::in_text(text, lookup)?).map_err(|error| vec![error]),
+        Format::Yaml => parse_yaml(&variables::in_text(text, lookup)?).map_err(|error| vec![*error]),
         Format::Json => {
-            let mut root = parse_json(text).map_err(|error| vec![error])?;
+            let mut root = parse_json(text).map_err(|error| vec![*error])?;
             let mut errors = Vec::new();
             variables::in_tree(&mut root, "", lookup, &mut |at, _, name| {
                 errors.push(variables::not_set(at, name));

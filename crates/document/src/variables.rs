@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::{Error, Node, Position, Value};
+use crate::diagnostic::{Diagnostic, codes};
+use crate::{Node, Position, Value};
 
 /// Where variables come from: the process environment, or a table in tests.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -14,7 +15,7 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 ///
 /// # Errors
 /// Every variable that is not set and has no default, with its position.
-pub fn in_text<'t>(text: &'t str, lookup: Lookup<'_>) -> Result<Cow<'t, str>, Vec<Error>> {
+pub fn in_text<'t>(text: &'t str, lookup: Lookup<'_>) -> Result<Cow<'t, str>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let filled = expand(text, lookup, &mut |at, name| errors.push(not_set(position(text, at), name)));
     match filled {
@@ -65,16 +66,12 @@ pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Returns the error of a variable that is not set.
-pub(crate) fn not_set(at: Position, name: &str) -> Error {
-    let message = format!("the environment variable {name} is not set");
-    Error { at: Some(at), message, hint: default_hint(name) }
-}
-
-/// Returns the advice for a variable that is not set.
+/// Returns the error of a variable that is not set and has no default.
 #[must_use]
-pub fn default_hint(name: &str) -> String {
-    format!("set it, or give a default: ${{{{{name}:=...}}}}")
+pub fn not_set(at: Position, name: &str) -> Diagnostic {
+    Diagnostic::error(codes::VARIABLE_NOT_SET, format!("the environment variable {name} is not set"))
+        .at(at)
+        .hint(format!("set it, or give a default: ${{{{{name}:=...}}}}"))
 }
 
 /// Returns the text with its references replaced, or `None` where it has none. `missing` gets the offset and the name

@@ -8,17 +8,18 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use crate::diagnostic::{Diagnostic, codes};
 use crate::limits::{
     ALIASES_MAX, ANCHORS_MAX, BYTES_MAX, DEPTH_MAX, EVENTS_MAX, MERGE_KEYS_MAX, NODES_MAX,
     REPLAYED_EVENTS_MAX,
 };
-use crate::{Entry, Error, Node, Position, Value};
+use crate::{Entry, Node, Position, Value};
 
 /// Reads one YAML document; an empty text is [`Value::Null`].
 ///
 /// # Errors
 /// The first syntax error, or a limit (see [`crate::limits`]) that the document exceeds.
-pub fn parse(text: &str) -> Result<Node, Error> {
+pub fn parse(text: &str) -> Result<Node, Box<Diagnostic>> {
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: serde_saphyr::budget! {
@@ -35,31 +36,36 @@ pub fn parse(text: &str) -> Result<Node, Error> {
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAYED_EVENTS_MAX },
     };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| syntax_error(&error))
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| Box::new(syntax_error(&error)))
 }
 
-fn syntax_error(error: &serde_saphyr::Error) -> Error {
+fn syntax_error(error: &serde_saphyr::Error) -> Diagnostic {
     let at = error.location().and_then(|location| position(&location));
     let shown = error.without_snippet().to_string();
     // The place is said in our own form in front of the message, so the parser's own is dropped.
     let message = shown.split_once(" at line ").map_or(shown.as_str(), |(message, _)| message);
     let message = message.strip_prefix("error: ").unwrap_or(message).trim();
     // The parser's words for some mistakes are advice to programmers who call it.
-    let (said, hint) = if message.starts_with("duplicate") {
+    let (code, said, hint) = if message.starts_with("duplicate") {
         let duplicate = message.split_once(", set ").map_or(message, |(said, _)| said);
-        (duplicate, "a key may stand once in a mapping; remove one of the two")
+        (codes::DUPLICATE_KEY, duplicate, "a mapping may have a key once; remove one of the two")
     } else if message.starts_with("multiple YAML documents") {
-        ("a second document begins here", "a file holds one; remove the --- before this one, or the document")
+        let hint = "a file holds one document; remove the --- before the second one, or the document";
+        (codes::SYNTAX, "a second document begins here", hint)
     } else if message.starts_with("recursive references") {
-        ("an alias within what it stands for", "write out what the alias shall stand for")
+        (
+            codes::SYNTAX,
+            "an alias refers to a value that contains it",
+            "write the value out in place of the alias",
+        )
     } else if message.contains("budget") || message.contains("limit exceeded") {
-        (message, "the document is larger than the limits of documents; split it, or write fewer aliases")
+        (codes::LIMIT_EXCEEDED, message, "the document is too large; split it, or write fewer aliases")
     } else if message.contains("tab") {
-        (message, "indent with spaces; YAML allows no tabs there")
+        (codes::SYNTAX, message, "indent with spaces; YAML allows no tabs there")
     } else {
-        (message, "check the indentation and the quotes of this line and of the one before")
+        (codes::SYNTAX, message, "check the indentation and the quotes of this line and of the one before")
     };
-    Error { at, message: format!("not valid YAML: {said}"), hint: hint.to_owned() }
+    Diagnostic::error(code, format!("not valid YAML: {said}")).at(at).hint(hint)
 }
 
 fn position(location: &serde_saphyr::Location) -> Option<Position> {
@@ -195,7 +201,7 @@ mod tests {
             ("a:\n\t- b\n", 2, "tab"),
             ("a: [1, 2\nb: 3\n", 2, ""),
             ("a: 1\nb: 2\na: 3\n", 3, "duplicate mapping key: a"),
-            ("a: &x\n  b: *x\n", 1, "an alias within"),
+            ("a: &x\n  b: *x\n", 1, "an alias refers to"),
             ("a: 'open\n", 1, ""),
             ("a: 1\n--- \nb: 2\n", 2, "a second document"),
         ];
@@ -203,7 +209,7 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.message.contains(word), "{text:?}: {error:?}");
             assert!(!["Options", "from_str", "weak"].iter().any(|word| error.message.contains(word)));
-            let hint = &error.hint;
+            let hint = error.hint.as_deref().unwrap_or_default();
             assert_eq!(hint.contains("tabs"), text.contains('\t'), "{error:?}");
             assert!(!error.message.contains(" at line "), "{error:?}");
             let place = error.at.unwrap_or_else(|| panic!("{text:?}: {error:?}"));
@@ -259,7 +265,7 @@ mod tests {
         let documents = "--- a\n".repeat(5000);
         for text in [lists, maps, merges, documents] {
             let error = parse(&text).unwrap_err();
-            assert!(!error.hint.is_empty(), "{error:?}");
+            assert!(error.hint.is_some(), "{error:?}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The Admin API from its other end: what the subcommands ask of a running gateway.
 
 use crate::cli::{AdminArgs, TlsArgs};
-use crate::command::checked;
 use crate::launch;
+use crate::output::checked;
 use anyhow::{Context, bail};
 use config::Reach;
 use config::settings::{AdminRole, AdminTls};

@@ -31,7 +31,7 @@ pub enum Command {
     /// Make the running gateway read its configuration again
     Reload(ReloadArgs),
     /// Check the configuration
-    Test(CommonArgs),
+    Test(TestArgs),
     /// Serve a folder, or what an nginx configuration says
     Serve(Box<ServeArgs>),
     /// Translate another server's configuration
@@ -79,6 +79,17 @@ pub struct ReloadArgs {
     /// Check this nginx configuration first: what the running `tidegate serve --nginx-conf` reads
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub nginx_conf: Option<PathBuf>,
+}
+
+/// What testing takes.
+#[derive(Debug, Clone, Args)]
+pub struct TestArgs {
+    /// As every subcommand.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Print the diagnostics as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What explaining takes.

@@ -1,6 +1,5 @@
 //! The subcommands.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,16 +11,17 @@ use clap::CommandFactory;
 use observe::ErrorLog;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs};
+use crate::cli::{Cli, Command, CommonArgs, ExplainArgs, ReloadArgs, StartArgs, TestArgs};
 use crate::launch::{self, Launch, Mode};
 use crate::outcome::{self, Outcome};
+use crate::output::{checked, complain, say, show};
 use crate::pidfile::{self, PidFile};
 use crate::reload::Started;
 use crate::serve::args::ServeArgs;
 use crate::{
     admin_key, boot, daemon, data_dir, declarative, explain, import, limits, lint, preflight, quickstart,
 };
-use config::{Loaded, Reach, Report, Settings};
+use config::{Reach, Settings};
 
 /// How long `stop` waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -213,35 +213,31 @@ fn same_file(one: &Path, other: &Path) -> bool {
     resolve(one) == resolve(other)
 }
 
-fn test(args: &CommonArgs) -> anyhow::Result<()> {
-    let file = launch::config_file(args);
-    let settings = checked(launch::load(file.as_deref(), Reach::Anyone), false)?;
-    let mistakes = preflight::mistakes(&settings, &Launch::of_test(args)?);
-    mistakes.iter().for_each(complain);
-    if !mistakes.is_empty() {
-        bail!("the configuration is valid, but a start would fail");
+/// Checks everything that a start would: the configuration file, the files that it names, and the resources where they
+/// are in a file too.
+fn test(args: &TestArgs) -> anyhow::Result<()> {
+    let file = launch::config_file(&args.common);
+    let (mut report, settings) = match launch::load(file.as_deref(), Reach::Anyone) {
+        Ok(loaded) => (loaded.warnings, Some(loaded.settings)),
+        Err(report) => (report, None),
+    };
+    let refused = report.errors() > 0;
+    if let Some(settings) = settings {
+        report.diagnostics.extend(preflight::check(&settings, &Launch::of_test(&args.common)?));
     }
-    match file {
-        Some(file) => say(format_args!("configuration file {} is valid", file.display())),
-        None => say(format_args!("there is no configuration file; the defaults are valid")),
+    if args.json {
+        say(report.to_json())?;
+    } else {
+        show(&report);
     }
-}
-
-/// Prints the findings and lets valid settings through. Warnings are left out where they `were_said`: a daemon's parent
-/// has printed them.
-pub(crate) fn checked(loaded: Result<Loaded, Report>, were_said: bool) -> anyhow::Result<Settings> {
-    match loaded {
-        Ok(loaded) => {
-            if !were_said && !loaded.warnings.problems.is_empty() {
-                complain(&loaded.warnings);
-            }
-            Ok(loaded.settings)
-        }
-        Err(report) => {
-            complain(&report);
-            let errors = report.errors();
-            bail!("the configuration is refused: {errors} {}", if errors == 1 { "error" } else { "errors" })
-        }
+    match (refused, report.errors()) {
+        (true, _) => bail!("the configuration is refused: {}", report.summary()),
+        (false, 1..) => bail!("the configuration is valid, but a start would fail: {}", report.summary()),
+        _ if args.json => Ok(()),
+        _ => match file {
+            Some(file) => say(format_args!("configuration file {} is valid", file.display())),
+            None => say(format_args!("there is no configuration file; the defaults are valid")),
+        },
     }
 }
 
@@ -273,13 +269,4 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
     io::stdout().write_all(&script).context("stdout is closed")
-}
-
-pub(crate) fn say(text: impl Display) -> anyhow::Result<()> {
-    writeln!(io::stdout(), "{text}").context("stdout is closed")
-}
-
-pub(crate) fn complain(text: impl Display) {
-    // Where stderr is closed, the exit code still tells.
-    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -11,7 +11,8 @@ use store::file::Document;
 use store::{Embedded, EmbeddedConfig};
 
 use config::settings::Files;
-use config::{Loaded, Report, Settings};
+use config::{Loaded, Settings};
+use document::{Report, Severity};
 
 /// Settings and resources that stand in no file of ours.
 #[derive(Clone)]
@@ -74,24 +75,20 @@ impl Given {
     /// A resource that no store takes.
     pub async fn fill(&self, memory: &Embedded) -> anyhow::Result<u64> {
         let document = Document::of_value(self.resources.clone());
-        for mistake in &document.warnings {
-            tracing::error!("{}: {}", self.origin, mistake.message);
-        }
+        Report::of_file(&self.origin, document.mistakes).entries().for_each(|line| tracing::error!("{line}"));
         Ok(memory.replace(document.entries, None).await?)
     }
 
-    /// The mistakes of the resources, as the Admin API would find them.
-    pub async fn faults(&self, registry: Arc<Registry>) -> Vec<String> {
+    /// The errors of the resources, as the Admin API would find them.
+    pub async fn errors(&self, registry: Arc<Registry>) -> Report {
         let entries = Document::of_value(self.resources.clone()).entries;
         let resources: Vec<Resource> = entries
             .into_iter()
             .filter_map(|(key, value)| Some(Resource { key, fields: serde_json::from_slice(&value).ok()? }))
             .collect();
-        let faults = admin::check_whole(registry, &resources).await.into_iter().filter(|fault| fault.refused);
-        let named = faults.map(|fault| {
-            format!("{}: {}{}: {}", self.origin, resources[fault.index].key, fault.path, fault.message)
-        });
-        named.collect()
+        let mut found = admin::check_whole(registry, &resources).await;
+        found.retain(|diagnostic| diagnostic.severity == Severity::Error);
+        Report::of_file(&self.origin, found)
     }
 
     /// What is printed once it is served: the addresses to open.

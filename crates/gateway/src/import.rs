@@ -6,10 +6,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
+use document::Report;
 use import::{Note, Translation, Verdict};
 use serde_json::{Value, json};
+
+use crate::output::say;
 
 /// Whose configuration is translated.
 #[derive(Debug, Clone, Subcommand)]
@@ -46,7 +49,14 @@ const VERDICTS: [Verdict; 4] = [Verdict::Taken, Verdict::Equivalent, Verdict::Ig
 /// A file that can't be read or written; with `strict` also where something is refused, after the verdicts are printed.
 pub fn execute(from: &Source) -> anyhow::Result<()> {
     let Source::Nginx(args) = from;
-    let translation = translate(&args.file)?;
+    let translation = match import::nginx::translate(&args.file) {
+        Ok(translation) => translation,
+        Err(mistake) if args.json => {
+            say(Report { diagnostics: vec![*mistake] }.to_json())?;
+            bail!("{} is refused: 1 error", args.file.display());
+        }
+        Err(mistake) => bail!("{mistake}"),
+    };
     let refused = args.strict && translation.refusals().next().is_some();
     // Before a word is said of success.
     let written = match &args.out {
@@ -66,7 +76,7 @@ pub fn execute(from: &Source) -> anyhow::Result<()> {
 /// # Errors
 /// A mistake of its language, or a file that can't be read.
 pub fn translate(file: &Path) -> anyhow::Result<Translation> {
-    Ok(import::nginx::translate(file)?)
+    import::nginx::translate(file).map_err(|mistake| anyhow!("{mistake}"))
 }
 
 fn as_text(translation: &Translation, written: &[PathBuf]) -> String {
@@ -101,7 +111,12 @@ fn as_json(translation: &Translation, written: &[PathBuf]) -> String {
         .collect();
     let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     let notes: Vec<Value> = translation.notes.iter().map(note).collect();
-    format!("{:#}\n", json!({ "directives": notes, "summary": summary, "written": written }))
+    let mut shown =
+        Report { diagnostics: translation.notes.iter().filter_map(Note::diagnostic).collect() }.to_json();
+    shown["directives"] = notes.into();
+    shown["summary"] = summary.into();
+    shown["written"] = written.into();
+    format!("{shown:#}\n")
 }
 
 fn count(notes: &[Note], verdict: Verdict) -> usize {

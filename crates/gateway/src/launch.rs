@@ -9,7 +9,8 @@ use crate::cli::{CommonArgs, StartArgs};
 use crate::given::Given;
 use crate::serve::args::ServeArgs;
 use crate::{quickstart, serve};
-use config::{BuiltIn, Context as Reading, Loaded, Reach, Report};
+use config::{BuiltIn, Context as Reading, Loaded, Reach};
+use document::Report;
 
 /// The form of the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

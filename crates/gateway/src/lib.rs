@@ -29,6 +29,7 @@ pub mod limits;
 pub mod lint;
 pub mod notify;
 pub mod outcome;
+mod output;
 pub mod pidfile;
 pub mod plan;
 pub mod preflight;

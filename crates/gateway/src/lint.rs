@@ -2,11 +2,13 @@
 
 use crate::admin_client::AdminClient;
 use crate::cli::LintArgs;
-use crate::command::{checked, complain, say};
+use crate::output::{checked, complain, say};
 use crate::{declarative, launch, plan};
 use anyhow::bail;
 use config::Reach;
-use serde_json::{Value, json};
+use document::Report;
+use document::diagnostic::Style;
+use std::io;
 use std::path::Path;
 
 /// Prints what is found.
@@ -14,58 +16,31 @@ use std::path::Path;
 /// # Errors
 /// When there are errors, or with `--strict` warnings; when nothing can be looked at.
 pub fn run(args: &LintArgs) -> anyhow::Result<()> {
-    let found = match &args.file {
+    let report = match &args.file {
         Some(file) => of_file(args, file)?,
-        None => AdminClient::new(&args.admin)?.get("/lint")?,
+        None => Report::from_json(&AdminClient::new(&args.admin)?.get("/lint")?),
     };
     if args.admin.json {
-        say(&found)?;
-    } else {
-        for finding in found["list"].as_array().into_iter().flatten() {
-            say(line(finding))?;
-        }
+        say(report.to_json())?;
+    } else if !report.is_empty() {
+        say(Style::of(&io::stdout()).text(&report))?;
     }
-    let count = |name: &str| found[name].as_u64().unwrap_or_default();
-    let (errors, warnings) = (count("errors"), count("warnings"));
-    if errors > 0 || (args.strict && warnings > 0) {
-        bail!("lint: {errors} errors, {warnings} warnings");
+    if report.errors() > 0 || (args.strict && report.warnings() > 0) {
+        bail!("lint: {}", report.summary());
     }
     if !args.admin.json {
-        complain(format_args!("{errors} errors, {warnings} warnings"));
+        complain(report.summary());
     }
     Ok(())
 }
 
-fn of_file(args: &LintArgs, file: &Path) -> anyhow::Result<Value> {
+fn of_file(args: &LintArgs, file: &Path) -> anyhow::Result<Report> {
     let config = launch::config_file(&args.admin.common);
     let settings = checked(launch::load(config.as_deref(), Reach::Anyone), true)?;
-    let declared = declarative::read_or_refuse(file)?;
+    let declared = declarative::read_or_refuse(file, args.admin.json)?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let registry = plan::registry(&settings, &launch::data_dir(&args.admin.common)?)?;
     let found = admin::lint::lint(&registry, &declared.resources(), now);
-    let list: Vec<Value> = found
-        .iter()
-        .map(|finding| {
-            let mut line = finding.to_json("");
-            line["place"] = declared.place_of(&finding.key, &finding.path).into();
-            line
-        })
-        .collect();
-    let count = |severity: &str| list.iter().filter(|finding| finding["severity"] == severity).count();
-    Ok(json!({ "errors": count("error"), "warnings": count("warning"), "list": list }))
-}
-
-fn line(finding: &Value) -> String {
-    let text = |name: &str| finding[name].as_str().unwrap_or_default();
-    let place = if text("place").is_empty() { String::new() } else { format!("{}: ", text("place")) };
-    format!(
-        "{place}{}: {}{}: {} [{}]\n  {}",
-        text("severity"),
-        text("key"),
-        text("path"),
-        text("message"),
-        text("rule"),
-        text("advice")
-    )
+    Ok(Report { diagnostics: found.into_iter().map(|diagnostic| declared.placed(diagnostic)).collect() })
 }

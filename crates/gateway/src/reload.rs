@@ -144,7 +144,7 @@ impl Running {
         let launch = launch.again()?;
         let loaded = launch.settings().map_err(|report| {
             report.entries().for_each(|entry| tracing::error!("{entry}"));
-            anyhow::anyhow!("the configuration has {} mistakes", report.errors())
+            anyhow::anyhow!("the configuration has {}", report.summary())
         })?;
         loaded.warnings.entries().for_each(|entry| tracing::warn!("{entry}"));
         let mut settings = loaded.settings;
@@ -156,9 +156,9 @@ impl Running {
         let plan = Plan::make(&settings, &launch, Some(&self.plan))?;
         self.plugins.start(&plan.registry, &settings, &self.own)?;
         if let Some(given) = &launch.given {
-            let faults = given.faults(Arc::clone(&plan.registry)).await;
-            faults.iter().for_each(|fault| tracing::error!("{fault}"));
-            anyhow::ensure!(faults.is_empty(), "the configuration has {} mistakes", faults.len());
+            let report = given.errors(Arc::clone(&plan.registry)).await;
+            report.entries().for_each(|entry| tracing::error!("{entry}"));
+            anyhow::ensure!(report.is_empty(), "the configuration has {}", report.summary());
             given.refused.iter().for_each(|note| tracing::warn!("{note}"));
         }
         let ports = engine.take_ports(&assemble::listen(&settings))?;

@@ -1,5 +1,6 @@
 //! What became of each directive.
 
+use document::{Diagnostic, Position, codes};
 use serde_json::Value;
 use std::fmt;
 use std::path::PathBuf;
@@ -49,6 +50,17 @@ impl fmt::Debug for Translation {
     /// Without settings and resources, which hold private keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Translation").field("notes", &self.notes).finish_non_exhaustive()
+    }
+}
+
+impl Note {
+    /// Returns the warning about a directive that was refused; `None` for any other.
+    #[must_use]
+    pub fn diagnostic(&self) -> Option<Diagnostic> {
+        let at = Position { line: self.line, column: self.column };
+        let message = format!("{}: {}", self.directive, self.reason);
+        let warning = Diagnostic::warning(codes::NGINX_REFUSED, message);
+        (self.verdict == Verdict::Refused).then(|| warning.file(self.file.to_string_lossy()).at(at))
     }
 }
 

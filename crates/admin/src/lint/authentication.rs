@@ -1,14 +1,15 @@
 //! `missing-authentication`: most routes of a service, or of a host, ask who the client is, and one does not.
 
 use super::scene::{Item, Scene};
-use super::{Finding, Severity};
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
-const RULE: (&str, Severity) = ("missing-authentication", Severity::Warning);
+const RULE: (Code, Severity) = (codes::MISSING_AUTHENTICATION, Severity::Warning);
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     let global = scene.of(Kind::GlobalRule).flat_map(Item::plugins);
     // Where a global rule asks everybody, no route need do so.
     if global.into_iter().any(|(name, config)| authenticates(scene, name, config)) {

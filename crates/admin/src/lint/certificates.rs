@@ -1,19 +1,20 @@
 //! `certificate-expired`, `certificate-expires`, `certificate-not-yet-valid`.
 
 use super::scene::{Item, Scene};
-use super::{Finding, Severity};
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
 use serde_json::Value;
 use tls::Validity;
 
-const EXPIRED: (&str, Severity) = ("certificate-expired", Severity::Error);
-const EXPIRES: (&str, Severity) = ("certificate-expires", Severity::Warning);
-const EARLY: (&str, Severity) = ("certificate-not-yet-valid", Severity::Error);
+const EXPIRED: (Code, Severity) = (codes::CERTIFICATE_EXPIRED, Severity::Error);
+const EXPIRES: (Code, Severity) = (codes::CERTIFICATE_EXPIRES, Severity::Warning);
+const EARLY: (Code, Severity) = (codes::CERTIFICATE_NOT_YET_VALID, Severity::Error);
 
 /// Days before its end from which a certificate is found: what renews them does so a month ahead.
 const SOON_DAYS: i64 = 30;
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     for item in scene.items() {
         let mut pems: Vec<(String, &Value)> = Vec::new();
         if item.kind == Kind::Ssl && item.is_on() {
@@ -30,13 +31,16 @@ pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
             pems.extend(pem.map(|pem| (pointer.to_owned(), pem)));
         }
         for (path, pem) in pems {
+            if path == "/client/ca" && pem.as_str().is_some_and(tls::has_version_1) {
+                found.push(crate::certificates::version_1(&path).resource(item.key));
+            }
             let validity = pem.as_str().and_then(Validity::of_chain);
             found.extend(validity.and_then(|validity| judge(scene.now_s, item, path, validity)));
         }
     }
 }
 
-fn judge(now_s: i64, item: &Item<'_>, path: String, validity: Validity) -> Option<Finding> {
+fn judge(now_s: i64, item: &Item<'_>, path: String, validity: Validity) -> Option<Diagnostic> {
     let days = |seconds: i64| seconds.div_euclid(86_400);
     let left = validity.not_after.saturating_sub(now_s);
     let advice = "renew it, and write the new one and its key here";
@@ -80,9 +84,28 @@ mod tests {
             (validity.not_after + 1, Some(EXPIRED)),
         ] {
             let found = lint(&registry, &resources, now);
-            let rules: Vec<_> = found.iter().map(|finding| (finding.rule, finding.severity)).collect();
+            let rules: Vec<_> = found.iter().map(|finding| (finding.code, finding.severity)).collect();
             assert_eq!(rules, rule.into_iter().collect::<Vec<_>>(), "{now}");
             assert!(found.iter().all(|finding| finding.path == "/cert"));
+        }
+    }
+
+    #[test]
+    fn an_authority_of_version_1_is_found() {
+        const OLD: &str = include_str!("fixture-v1.pem");
+        let registry = Registry::default();
+        for (ca, expected) in [(OLD, Some(codes::OLD_CERTIFICATE)), (PEM, None)] {
+            let ssl = json!({"cert": PEM, "snis": ["a.com"], "client": {"ca": ca}});
+            let resources = [Resource { key: "/ssls/1".into(), fields: ssl.as_object().unwrap().clone() }];
+            let now =
+                Validity::of_chain(PEM).unwrap().not_before.max(Validity::of_chain(OLD).unwrap().not_before);
+            let found = lint(&registry, &resources, now);
+            assert_eq!(found.first().map(|finding| finding.code), expected, "{found:?}");
+            assert!(
+                found
+                    .iter()
+                    .all(|finding| finding.path == "/client/ca" && finding.severity == Severity::Warning)
+            );
         }
     }
 }

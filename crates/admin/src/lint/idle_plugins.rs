@@ -1,17 +1,18 @@
 //! `idle-plugin`: a plugin that is configured and never runs.
 
 use super::scene::{Scene, escaped};
-use super::{Finding, Severity};
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
 use serde_json::Value;
 use std::collections::HashMap;
 
-const RULE: (&str, Severity) = ("idle-plugin", Severity::Warning);
+const RULE: (Code, Severity) = (codes::IDLE_PLUGIN, Severity::Warning);
 
 const LOAD: &str = "name it in `plugins` of config.yaml, or take it out here";
 const LOAD_FOR_STREAMS: &str = "name it in `stream_plugins` of config.yaml, or take it out here";
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     for item in scene.items().iter().filter(|item| item.kind != Kind::PluginMetadata) {
         let streams = scene.registry.streams().filter(|_| item.kind == Kind::StreamRoute);
         let (registry, advice) = streams.map_or((scene.registry, LOAD), |own| (own, LOAD_FOR_STREAMS));

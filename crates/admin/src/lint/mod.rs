@@ -4,7 +4,6 @@
 
 mod authentication;
 mod certificates;
-mod finding;
 mod idle_plugins;
 mod references;
 mod scene;
@@ -13,16 +12,14 @@ mod shadowed;
 mod unused;
 mod weights;
 
-pub use finding::{Finding, Severity};
-
 use crate::http::respond::Answer;
 use crate::{Admin, AdminResponse, Resource};
+use document::{Diagnostic, Report};
 use plugin::Registry;
 use scene::Scene;
-use serde_json::{Value, json};
 use store::{Clock, SystemClock};
 
-type Rule = fn(&Scene<'_>, &mut Vec<Finding>);
+type Rule = fn(&Scene<'_>, &mut Vec<Diagnostic>);
 
 const RULES: [Rule; 7] = [
     references::check,
@@ -37,14 +34,24 @@ const RULES: [Rule; 7] = [
 /// What all rules find in `resources`, whose secrets may be encrypted; `now_s` is the time in seconds since 1970.
 /// Errors come first, then the order is that of the keys.
 #[must_use]
-pub fn lint(registry: &Registry, resources: &[Resource], now_s: i64) -> Vec<Finding> {
+pub fn lint(registry: &Registry, resources: &[Resource], now_s: i64) -> Vec<Diagnostic> {
     let scene = Scene::new(registry, resources, now_s);
     let mut found = Vec::new();
     for rule in RULES {
         rule(&scene, &mut found);
     }
-    found.sort_by(|a, b| (a.severity, &a.key, &a.path, a.rule).cmp(&(b.severity, &b.key, &b.path, b.rule)));
+    found.sort_by(|a, b| {
+        let order = |d: &Diagnostic| (d.severity, d.resource.clone(), d.path.clone(), d.code.name());
+        order(a).cmp(&order(b))
+    });
     found
+}
+
+/// Returns the references among resources that the Admin API requires to hold, and that don't: `upstream_id` and the like,
+/// and the consumer of a credential.
+#[must_use]
+pub fn dangling(resources: &[Resource]) -> Vec<Diagnostic> {
+    references::required(&Scene::new(&Registry::default(), resources, 0))
 }
 
 /// `GET /lint`: what this gateway is told in `config.yaml`, then the resources.
@@ -63,11 +70,14 @@ pub(crate) async fn answer(admin: &Admin) -> Answer {
     let now = i64::try_from(SystemClock.unix_ms() / 1000).unwrap_or(i64::MAX);
     let mut found = settings::check(&admin.settings);
     found.extend(lint(&admin.registry, &resources, now));
-    let list: Vec<Value> = found.iter().map(|finding| finding.to_json(&admin.settings.prefix)).collect();
-    let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
-    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    Ok(AdminResponse::json(200, &json!({ "errors": errors, "warnings": warnings, "list": list })))
+    for diagnostic in found.iter_mut().filter(|diagnostic| !diagnostic.resource.is_empty()) {
+        diagnostic.resource.insert_str(0, &admin.settings.prefix);
+    }
+    Ok(AdminResponse::json(200, &Report { diagnostics: found }.to_json()))
 }
+
+#[cfg(test)]
+use serde_json::Value;
 
 #[cfg(test)]
 fn found(rule: Rule, resources: &[(&str, Value)]) -> Vec<(String, String)> {
@@ -87,9 +97,9 @@ fn found_at(rule: Rule, resources: &[(&str, Value)], now_s: i64) -> Vec<(String,
     let mut found = Vec::new();
     rule(&Scene::new(&registry, &resources, now_s), &mut found);
     for finding in &found {
-        assert!(!finding.message.is_empty() && !finding.advice.is_empty(), "{finding:?}");
+        assert!(!finding.message.is_empty() && finding.hint.is_some(), "{finding:?}");
     }
-    found.into_iter().map(|finding| (finding.key, finding.path)).collect()
+    found.into_iter().map(|finding| (finding.resource, finding.path)).collect()
 }
 
 #[cfg(test)]

@@ -2,40 +2,72 @@
 //! programs that write to the store, and fields of plugins.
 
 use super::scene::{Item, Scene, each};
-use super::{Finding, Severity};
 use crate::http::identity::text_of;
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
+use serde_json::{Map, Value};
 
-const RULE: (&str, Severity) = ("dangling-reference", Severity::Error);
+const RULE: (Code, Severity) = (codes::DANGLING_REFERENCE, Severity::Error);
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     for item in scene.items() {
-        let known: &[(&str, Kind)] = match item.kind {
-            Kind::Route => &[
-                ("upstream_id", Kind::Upstream),
-                ("service_id", Kind::Service),
-                ("plugin_config_id", Kind::PluginConfig),
-            ],
-            Kind::Service => &[("upstream_id", Kind::Upstream)],
-            Kind::StreamRoute => &[("upstream_id", Kind::Upstream), ("service_id", Kind::Service)],
-            Kind::Consumer => &[("group_id", Kind::ConsumerGroup)],
-            _ => &[],
-        };
-        for (field, kind) in known {
-            if let Some(id) = item.reference(field) {
-                expect(scene, item, (*kind, &id), format!("/{field}"), found);
-            }
-        }
-        let (parent, _) = item.kind.split_id(item.id).unzip();
-        if let (Some(parent), Some(kind)) = (parent, item.kind.parent()) {
-            expect(scene, item, (kind, parent), String::new(), found);
-        }
+        named(scene, item, found);
         inside(scene, item, found);
     }
 }
 
+/// What the Admin API wants to exist too: resources that the fields of a resource name, and a credential's consumer.
+pub(super) fn required(scene: &Scene<'_>) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for item in scene.items() {
+        named(scene, item, &mut found);
+        let prefix = if item.kind == Kind::Upstream { "" } else { "/upstream" };
+        let upstream =
+            if item.kind == Kind::Upstream { Some(item.fields) } else { object(item.fields, "upstream") };
+        let id = upstream.and_then(|upstream| object(upstream, "tls")?.get("client_cert_id"));
+        if let Some(id) = id.filter(|id| id.is_string() || id.is_number()) {
+            expect(
+                scene,
+                item,
+                (Kind::Ssl, &text_of(id)),
+                format!("{prefix}/tls/client_cert_id"),
+                &mut found,
+            );
+        }
+    }
+    found
+}
+
+fn object<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Map<String, Value>> {
+    fields.get(name).and_then(Value::as_object)
+}
+
+fn named(scene: &Scene<'_>, item: &Item<'_>, found: &mut Vec<Diagnostic>) {
+    let known: &[(&str, Kind)] = match item.kind {
+        Kind::Route => &[
+            ("upstream_id", Kind::Upstream),
+            ("service_id", Kind::Service),
+            ("plugin_config_id", Kind::PluginConfig),
+        ],
+        Kind::Service => &[("upstream_id", Kind::Upstream)],
+        Kind::StreamRoute => &[("upstream_id", Kind::Upstream), ("service_id", Kind::Service)],
+        Kind::Consumer => &[("group_id", Kind::ConsumerGroup)],
+        _ => &[],
+    };
+    for (field, kind) in known {
+        if let Some(id) = item.reference(field) {
+            expect(scene, item, (*kind, &id), format!("/{field}"), found);
+        }
+    }
+    let (parent, _) = item.kind.split_id(item.id).unzip();
+    if let (Some(parent), Some(kind)) = (parent, item.kind.parent()) {
+        expect(scene, item, (kind, parent), String::new(), found);
+    }
+}
+
 /// Plugins' references, certificates of upstreams, and references to secret managers.
-fn inside(scene: &Scene<'_>, item: &Item<'_>, found: &mut Vec<Finding>) {
+fn inside(scene: &Scene<'_>, item: &Item<'_>, found: &mut Vec<Diagnostic>) {
     for (name, value) in item.fields {
         each(value, &mut format!("/{name}"), &mut |path, field, value| {
             let in_plugin = name == "plugins";
@@ -70,7 +102,7 @@ fn expect(
     item: &Item<'_>,
     (kind, id): (Kind, &str),
     path: String,
-    found: &mut Vec<Finding>,
+    found: &mut Vec<Diagnostic>,
 ) {
     if scene.get(kind, id).is_none() {
         let message = format!("there is no {} {id}", kind.noun());

@@ -1,8 +1,9 @@
 //! The configuration as the rules see it: indexed, with what routes are made of put together.
 
-use super::{Finding, Severity};
 use crate::Resource;
 use crate::http::identity::text_of;
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity};
 use model::Kind;
 use plugin::Registry;
 use serde_json::{Map, Value};
@@ -35,13 +36,13 @@ impl<'a> Item<'a> {
     /// A finding about this resource.
     pub(super) fn finding(
         &self,
-        (rule, severity): (&'static str, Severity),
+        (code, severity): (Code, Severity),
         path: impl Into<String>,
         message: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Finding {
-        let (path, message, advice) = (path.into(), message.into(), advice.into());
-        Finding { rule, severity, key: self.key.to_owned(), path, message, advice }
+        hint: impl Into<String>,
+    ) -> Diagnostic {
+        let diagnostic = Diagnostic { severity, ..Diagnostic::error(code, message) };
+        diagnostic.resource(self.key).path(path).hint(hint)
     }
 
     /// Whether requests can meet it: `status: 0` switches a route off.

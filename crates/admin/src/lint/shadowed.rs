@@ -5,13 +5,14 @@
 //! never found; what is found is so.
 
 use super::scene::{Item, Scene};
-use super::{Finding, Severity};
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-const RULE: (&str, Severity) = ("unreachable-route", Severity::Warning);
+const RULE: (Code, Severity) = (codes::UNREACHABLE_ROUTE, Severity::Warning);
 
 /// What a route asks of a request beside host and path.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ struct Demand<'a> {
     filter: Option<&'a Value>,
 }
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     let mut places: HashMap<(String, &str), Vec<Demand<'_>>> = HashMap::new();
     let routes: Vec<&Item<'_>> = scene.of(Kind::Route).filter(|route| route.is_on()).collect();
     for route in &routes {

@@ -1,13 +1,14 @@
 //! `unused`: a resource that only means something where another one names it, and none does.
 
 use super::scene::{Scene, each};
-use super::{Finding, Severity};
 use crate::http::identity::text_of;
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
 use serde_json::Value;
 use std::collections::HashSet;
 
-const RULE: (&str, Severity) = ("unused", Severity::Warning);
+const RULE: (Code, Severity) = (codes::UNUSED, Severity::Warning);
 
 /// The kinds, and the field by which each is named.
 const NAMED_BY: [(Kind, &str); 6] = [
@@ -19,7 +20,7 @@ const NAMED_BY: [(Kind, &str); 6] = [
     (Kind::Ssl, "client_cert_id"),
 ];
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     let mut used: HashSet<(Kind, String)> = HashSet::new();
     for item in scene.items() {
         for (name, value) in item.fields {

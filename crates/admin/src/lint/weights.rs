@@ -1,13 +1,14 @@
 //! `no-node`: an upstream of which no node ever gets a request, since none has a weight, or there is none.
 
 use super::scene::{Item, Scene};
-use super::{Finding, Severity};
+use document::diagnostic::Code;
+use document::{Diagnostic, Severity, codes};
 use model::Kind;
 use serde_json::{Map, Value};
 
-const RULE: (&str, Severity) = ("no-node", Severity::Error);
+const RULE: (Code, Severity) = (codes::NO_NODE, Severity::Error);
 
-pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
+pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
     for item in scene.items() {
         if item.kind == Kind::Upstream {
             check_upstream(item, item.fields, "", found);
@@ -18,7 +19,7 @@ pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-fn check_upstream(item: &Item<'_>, upstream: &Map<String, Value>, place: &str, found: &mut Vec<Finding>) {
+fn check_upstream(item: &Item<'_>, upstream: &Map<String, Value>, place: &str, found: &mut Vec<Diagnostic>) {
     // Nodes that are discovered are not written down.
     if upstream.contains_key("service_name") {
         return;

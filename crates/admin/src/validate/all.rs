@@ -5,6 +5,9 @@ use crate::validate::resource::{Candidate, mistakes};
 use crate::write::overlay::Overlay;
 use crate::write::subresources;
 use crate::{Admin, AdminSettings};
+use balance::Algorithm;
+use document::{Diagnostic, codes};
+use model::{ConfigError, Kind};
 use plugin::Registry;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -20,22 +23,10 @@ pub struct Resource {
     pub fields: Map<String, Value>,
 }
 
-/// What is wrong with a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// The index of the resource.
-    pub index: usize,
-    /// A JSON pointer into it.
-    pub path: String,
-    /// What is wrong.
-    pub message: String,
-    /// Whether it is a mistake, rather than a field that nobody knows.
-    pub refused: bool,
-}
-
-/// Checks every resource as the Admin API would, among all the others: what it refers to must be there as well.
-/// Runs on a tokio runtime.
-pub async fn check_whole(registry: Arc<Registry>, resources: &[Resource]) -> Vec<Fault> {
+/// Checks every resource as the Admin API would, among all the others: what it refers to must exist. Returns the
+/// diagnostics in the order of the resources, each with the key of its resource and a JSON pointer into it. Fields that
+/// no schema knows are warnings. Runs on a tokio runtime.
+pub async fn check_whole(registry: Arc<Registry>, resources: &[Resource]) -> Vec<Diagnostic> {
     let overlay = Arc::new(Overlay::new(None));
     for Resource { key, fields } in resources {
         let value = serde_json::to_vec(fields).unwrap_or_default();
@@ -44,29 +35,36 @@ pub async fn check_whole(registry: Arc<Registry>, resources: &[Resource]) -> Vec
     let settings = AdminSettings { streams: true, ..AdminSettings::default() };
     let (_, applied) = watch::channel(u64::MAX);
     let admin = Admin::new(overlay as Arc<dyn Store>, registry, settings, applied);
-    let mut faults = Vec::new();
-    for (index, Resource { key, fields }) in resources.iter().enumerate() {
-        let fault = |path: String, message: String, refused| Fault { index, path, message, refused };
+    let mut diagnostics = Vec::new();
+    for Resource { key, fields } in resources {
+        let mut add = |diagnostic: Diagnostic| diagnostics.push(diagnostic.resource(key));
         let Some(target) = Target::of_key(key) else {
-            faults.push(fault(String::new(), format!("{key} is no resource's key"), true));
+            add(Diagnostic::error(codes::INVALID_ID, "this is not the key of a resource"));
             continue;
         };
         // An overlay does not fail.
         let candidate = Candidate { target, fields, others: true };
         let Ok((found, unknown)) = mistakes(&admin, candidate).await else { continue };
-        let errors = found.errors().iter();
-        faults.extend(errors.map(|error| fault(error.path.clone(), error.message.clone(), true)));
-        if found.any() && found.errors().is_empty() {
-            faults.push(fault(String::new(), found.line().to_owned(), true));
+        found.into_diagnostics().for_each(&mut add);
+        unknown_balancer(target.kind, fields).into_iter().for_each(&mut add);
+        for path in unknown {
+            add(Diagnostic::warning(codes::UNKNOWN_FIELD, "unknown field").path(path));
         }
-        faults.extend(unknown.into_iter().map(|path| fault(path, "unknown field".to_owned(), false)));
         if subresources::check_parent(&admin, &target).await.is_err() {
-            faults.push(fault(
-                String::new(),
-                "the consumer that it belongs to is not there".to_owned(),
-                true,
-            ));
+            let message = "the consumer that this credential belongs to does not exist";
+            add(Diagnostic::error(codes::MISSING_PARENT, message)
+                .hint("add the consumer, or correct its name in the id"));
         }
     }
-    faults
+    diagnostics
+}
+
+/// The mistake of an upstream whose `type` is no balancer. The Admin API stores it, as APISIX does; no gateway can use it.
+fn unknown_balancer(kind: Kind, fields: &Map<String, Value>) -> Option<Diagnostic> {
+    let (upstream, prefix) = match kind {
+        Kind::Upstream => (fields, ""),
+        _ => (fields.get("upstream")?.as_object()?, "/upstream"),
+    };
+    let error: ConfigError = upstream.get("type")?.as_str()?.parse::<Algorithm>().err()?;
+    Some(Diagnostic::error(codes::INVALID_RESOURCE, error.message).path(format!("{prefix}{}", error.path)))
 }

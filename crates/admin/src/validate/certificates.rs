@@ -2,6 +2,7 @@
 //! the certificate's: what can't be used is refused rather than stored.
 
 use crate::validate::mistakes::Mistakes;
+use document::{Diagnostic, codes};
 use model::Kind;
 use model::schema::refers_to_secret;
 use serde_json::{Map, Value};
@@ -37,7 +38,20 @@ fn check_ssl(ssl: &Map<String, Value>, found: &mut Mistakes) {
     }
     if let Some(ca) = ssl.get("client").and_then(|client| client.get("ca")).and_then(Value::as_str) {
         check_pair((ca, "/client/ca"), None, "failed to validate client_cert: ", found);
+        if tls::has_version_1(ca) {
+            found.warn(version_1("/client/ca"));
+        }
     }
+}
+
+/// The warning about a certificate authority of X.509 version 1.
+pub(crate) fn version_1(path: &str) -> Diagnostic {
+    let message = "this certificate authority is of X.509 version 1: client certificates that are made in the same way, \
+                   without extensions, are refused in the handshake";
+    Diagnostic::warning(codes::OLD_CERTIFICATE, message).path(path).hint(
+        "issue client certificates as version 3 (openssl x509 -req -extfile), and the authority with basicConstraints = \
+         CA:TRUE",
+    )
 }
 
 /// The certificate that an upstream is shown.

@@ -1,62 +1,89 @@
 //! All that is wrong with a resource, and the one line of it that APISIX would answer.
 
 use crate::AdminResponse;
+use document::diagnostic::{apisix_errors, apisix_line};
+use document::{Diagnostic, codes};
 use model::ConfigError;
 use model::schema::{MISTAKES, Report};
 use serde_json::{Value, json};
 
-/// Mistakes in the order in which APISIX looks, the first of them in its words.
+/// Errors in the order in which APISIX looks, the first of them with its words; and warnings.
 #[derive(Debug, Default)]
 pub(crate) struct Mistakes {
-    first: Option<String>,
-    errors: Vec<ConfigError>,
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Mistakes {
-    /// One mistake that is worded the same in both.
+    /// Adds an error that has the same words in both.
     pub(crate) fn push(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        let message = message.into();
-        self.push_as(message.clone(), vec![ConfigError::new(path, message)]);
+        if self.errors.len() < MISTAKES {
+            self.errors.push(Diagnostic::error(codes::INVALID_RESOURCE, message).path(path));
+        }
     }
 
-    /// Mistakes that APISIX would answer as `first`.
+    /// Adds errors that APISIX would answer as `first`.
     pub(crate) fn push_as(&mut self, first: impl Into<String>, errors: Vec<ConfigError>) {
-        self.first.get_or_insert_with(|| first.into());
-        let room = MISTAKES.saturating_sub(self.errors.len());
-        self.errors.extend(errors.into_iter().take(room));
+        let (first, from) = (first.into(), self.errors.len());
+        if errors.is_empty() {
+            self.push("", first);
+            return;
+        }
+        for ConfigError { path, message } in errors {
+            self.push(path, message);
+        }
+        if let Some(diagnostic) = self.errors.get_mut(from) {
+            diagnostic.apisix = Some(first.into());
+        }
     }
 
-    /// What a schema said, with words before its first line.
+    /// Adds the errors of a schema, with words before APISIX's line.
     pub(crate) fn report(&mut self, before: &str, report: Report) {
         if let Some(first) = report.first {
             self.push_as(format!("{before}{first}"), report.errors);
         }
     }
 
-    /// The fields that nobody knows, where that is a mistake.
+    /// Adds fields that no schema knows, where that is an error.
     pub(crate) fn unknown(&mut self, fields: &[String]) {
-        for field in fields {
-            self.push_as(format!("unknown field {field}"), vec![ConfigError::new(field, "unknown field")]);
+        for field in fields.iter().take(MISTAKES.saturating_sub(self.errors.len())) {
+            let error = Diagnostic::error(codes::UNKNOWN_FIELD, "unknown field").path(field);
+            self.errors.push(Diagnostic { apisix: Some(format!("unknown field {field}").into()), ..error });
         }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are errors.
     pub(crate) fn any(&self) -> bool {
-        self.first.is_some()
+        !self.errors.is_empty()
     }
 
-    /// All of them, each with its place in the resource.
-    pub(crate) fn errors(&self) -> &[ConfigError] {
-        &self.errors
+    /// Adds a warning: the resource is accepted.
+    pub(crate) fn warn(&mut self, warning: Diagnostic) {
+        self.warnings.push(warning);
     }
 
-    /// The line that APISIX would answer.
+    /// Returns the warnings, each with its path in the resource.
+    pub(crate) fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// Returns the errors, each with its path in the resource.
+    pub(crate) fn into_errors(self) -> Vec<Diagnostic> {
+        self.errors
+    }
+
+    /// Returns errors and warnings, each with its path in the resource.
+    pub(crate) fn into_diagnostics(self) -> impl Iterator<Item = Diagnostic> {
+        self.errors.into_iter().chain(self.warnings)
+    }
+
+    /// Returns the line that APISIX would answer.
     pub(crate) fn line(&self) -> &str {
-        self.first.as_deref().unwrap_or_default()
+        apisix_line(&self.errors)
     }
 
-    /// The refusal: APISIX's `error_msg`, and with `all` also `errors` with the place of each mistake. Clients compare
-    /// the body with APISIX's, so that the list is for those who ask.
+    /// Returns the refusal: APISIX's `error_msg`, and with `all` also `errors` with the path of each error. Clients
+    /// compare the body with APISIX's, so the list is only for those who ask.
     pub(crate) fn refusal(&self, all: bool) -> AdminResponse {
         if !all {
             return AdminResponse::error(400, self.line());
@@ -64,9 +91,8 @@ impl Mistakes {
         AdminResponse::json(400, &json!({ "error_msg": self.line(), "errors": self.listed("") }))
     }
 
-    /// Each mistake with its place, seen from a document in which the resource stands at `prefix`.
+    /// Returns each error with its path, seen from a document that has the resource at `prefix`.
     pub(crate) fn listed(&self, prefix: &str) -> Vec<Value> {
-        let shown = |error: &ConfigError| json!({ "path": format!("{prefix}{}", error.path), "message": error.message });
-        self.errors.iter().map(shown).collect()
+        apisix_errors(&self.errors, prefix)
     }
 }

@@ -33,11 +33,18 @@ pub(crate) async fn check(
     candidate: Candidate<'_>,
     manner: Manner,
 ) -> Result<Vec<String>, AdminResponse> {
+    let key = candidate.target.key().unwrap_or_default();
     let (mut mistakes, unknown) = mistakes(admin, candidate).await?;
     if manner.strict {
         mistakes.unknown(&unknown);
     }
-    if mistakes.any() { Err(mistakes.refusal(manner.all_errors)) } else { Ok(unknown) }
+    if mistakes.any() {
+        return Err(mistakes.refusal(manner.all_errors));
+    }
+    for warning in mistakes.warnings() {
+        tracing::warn!("{}", warning.clone().resource(&key));
+    }
+    Ok(unknown)
 }
 
 /// All that is wrong with it, and the fields that nobody knows.

@@ -162,7 +162,7 @@ async fn a_whole_configuration_is_checked_at_once() {
     assert_eq!((&found[1]["index"], &found[1]["resource_id"]), (&json!(1), &json!(1)));
     assert_eq!(
         found[1]["errors"],
-        json!([{ "path": "/routes/1/plugins/none", "message": "unknown plugin [none]" }])
+        json!([{ "path": "/routes/1/plugins/none", "message": "unknown plugin [none]", "code": "TG0305" }])
     );
     let reply = bench.call("POST", "/configs/validate", Value::Null).await;
     assert_eq!(reply.error(), "invalid request body: empty request body");

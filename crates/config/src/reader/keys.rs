@@ -3,21 +3,21 @@
 //! APISIX accepts unknown keys in silence. So do we, with a warning and the nearest known key, because a mistyped key
 //! that has no effect is found late. A known key that changes nothing is a warning too, where it asks for something.
 
-use crate::env::join;
-use crate::problem::{Problem, Problems};
 use crate::table::{self, Effect, Key, Kind};
-use crate::yaml::{Entry, Node, Value};
+use document::variables::join;
+use document::{Diagnostic, Found, codes};
+use document::{Entry, Node, Value};
 
 /// How many edits may lie between a key and the one that was meant, at most.
 const NEAR: usize = 3;
 
 /// Warns of keys that nobody knows and of keys that have no effect.
-pub(crate) fn check(root: &Node, problems: &Problems) {
-    check_below(root, "", "", problems);
+pub(crate) fn check(root: &Node, found: &Found) {
+    check_below(root, "", "", found);
 }
 
 /// `path` is as the operator sees it, `pattern` the same with `[]` for every index.
-fn check_below(node: &Node, path: &str, pattern: &str, problems: &Problems) {
+fn check_below(node: &Node, path: &str, pattern: &str, found: &Found) {
     match &node.value {
         Value::Map(entries) => {
             let known: Vec<&str> = table::below(pattern).map(Key::name).collect();
@@ -27,44 +27,45 @@ fn check_below(node: &Node, path: &str, pattern: &str, problems: &Problems) {
                 let inner_pattern = join(pattern, &entry.key);
                 match table::find(&inner_pattern) {
                     Some(key) => {
-                        check_effect(entry, &inner, key, problems);
+                        check_effect(entry, &inner, key, found);
                         if key.kind != Kind::Free {
-                            check_below(&entry.value, &inner, &inner_pattern, problems);
+                            check_below(&entry.value, &inner, &inner_pattern, found);
                         }
                     }
-                    None if closed => problems.add(unknown(entry, &inner, &known)),
+                    None if closed => found.add(unknown(entry, &inner, &known)),
                     None => {}
                 }
             }
         }
         Value::List(items) => {
             for (index, item) in items.iter().enumerate() {
-                check_below(item, &format!("{path}[{index}]"), &format!("{pattern}[]"), problems);
+                check_below(item, &format!("{path}[{index}]"), &format!("{pattern}[]"), found);
             }
         }
         _ => {}
     }
 }
 
-fn unknown(entry: &Entry, path: &str, known: &[&str]) -> Problem {
-    let problem = Problem::warning(Some(entry.at), path, "unknown key, ignored");
+fn unknown(entry: &Entry, path: &str, known: &[&str]) -> Diagnostic {
+    let warning = Diagnostic::warning(codes::UNKNOWN_KEY, "unknown key, ignored").at(entry.at).path(path);
     match nearest(&entry.key, known) {
-        Some(near) => problem.hint(format!("did you mean {near}?")),
-        None => problem.hint("remove it, or see docs/reference/config.md for the keys there are"),
+        Some(near) => warning.hint(format!("did you mean {near}?")),
+        None => warning.hint("remove it; docs/reference/config.md lists all keys"),
     }
 }
 
 /// Warns where the entry at `path` asks for something that the gateway doesn't do.
-fn check_effect(entry: &Entry, path: &str, key: &Key, problems: &Problems) {
+fn check_effect(entry: &Entry, path: &str, key: &Key, found: &Found) {
     let Effect::Nothing { why, fulfilled } = key.effect else { return };
     let value = &entry.value.value;
     if *value == Value::Null || is_comment(value) || fulfilled.contains(&written(value).as_str()) {
         return;
     }
-    let problem = Problem::warning(Some(entry.at), path, format!("accepted, without effect: {why}"));
-    problems.add(match fulfilled.first().filter(|word| !word.is_empty()) {
-        Some(word) => problem.hint(format!("remove the key, or write {word}")),
-        None => problem.hint("remove the key"),
+    let message = format!("accepted, without effect: {why}");
+    let warning = Diagnostic::warning(codes::NO_EFFECT, message).at(entry.at).path(path);
+    found.add(match fulfilled.first().filter(|word| !word.is_empty()) {
+        Some(word) => warning.hint(format!("remove the key, or write {word}")),
+        None => warning.hint("remove the key"),
     });
 }
 
@@ -98,13 +99,16 @@ pub(crate) fn nearest<'a>(key: &str, candidates: &[&'a str]) -> Option<&'a str> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::parse;
+    use document::parse_yaml as parse;
 
     fn findings(text: &str) -> Vec<(u32, u32, String, Option<String>)> {
-        let problems = Problems::default();
-        check(&parse(text).unwrap(), &problems);
-        let found = problems.into_sorted().into_iter();
-        found.map(|p| (p.at.unwrap().line, p.at.unwrap().column, p.path, p.hint)).collect()
+        let found = Found::default();
+        check(&parse(text).unwrap(), &found);
+        found
+            .into_sorted()
+            .into_iter()
+            .map(|p| (p.at.unwrap().line, p.at.unwrap().column, p.path, p.hint))
+            .collect()
     }
 
     #[test]

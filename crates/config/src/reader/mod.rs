@@ -9,17 +9,26 @@ use std::time::Duration;
 use ipnet::IpNet;
 use stdx::units;
 
-use crate::env::join;
-use crate::problem::{Position, Problem, Problems};
-use crate::yaml::{Node, Value};
+use document::diagnostic::Code;
+use document::variables::join;
+use document::{Diagnostic, Found, Position, codes};
+use document::{Node, Value};
 use keys::nearest;
+
+#[cfg(test)]
+thread_local! {
+    /// The paths that were asked for, with `[]` in place of indices.
+    pub(crate) static ASKED: std::cell::RefCell<std::collections::BTreeSet<String>> = const {
+        std::cell::RefCell::new(std::collections::BTreeSet::new())
+    };
+}
 
 /// A mapping of the file, or the absence of one, which reads like an empty mapping.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
     node: Option<&'a Node>,
     path: String,
-    problems: &'a Problems,
+    found: &'a Found,
 }
 
 /// A value that stands in the file; null counts as absent.
@@ -27,15 +36,15 @@ pub(crate) struct Section<'a> {
 pub(crate) struct Field<'a> {
     node: &'a Node,
     path: String,
-    problems: &'a Problems,
+    found: &'a Found,
 }
 
 impl<'a> Section<'a> {
     /// The whole document.
-    pub(crate) fn root(node: &'a Node, problems: &'a Problems) -> Self {
-        let mut root = Self { node: None, path: String::new(), problems };
+    pub(crate) fn root(node: &'a Node, found: &'a Found) -> Self {
+        let mut root = Self { node: None, path: String::new(), found };
         if node.value != Value::Null {
-            root.node = Field { node, path: String::new(), problems }.mapping();
+            root.node = Field { node, path: String::new(), found }.mapping();
         }
         root
     }
@@ -43,15 +52,15 @@ impl<'a> Section<'a> {
     /// The mapping at `key`.
     pub(crate) fn section(&self, key: &str) -> Section<'a> {
         let node = self.field(key).and_then(|field| field.mapping());
-        Section { node, path: join(&self.path, key), problems: self.problems }
+        Section { node, path: join(&self.path, key), found: self.found }
     }
 
     /// The value at `key`.
     pub(crate) fn field(&self, key: &str) -> Option<Field<'a>> {
         #[cfg(test)]
-        self.problems.asked.borrow_mut().insert(pattern(&join(&self.path, key)));
+        ASKED.with_borrow_mut(|asked| asked.insert(pattern(&join(&self.path, key))));
         let node = self.node?.get(key)?;
-        Some(Field { node, path: join(&self.path, key), problems: self.problems })
+        Some(Field { node, path: join(&self.path, key), found: self.found })
     }
 
     /// Whether `key` stands there with nothing or an empty list behind it: the operator emptied the default.
@@ -129,18 +138,32 @@ impl<'a> Field<'a> {
 
     /// This value as a section; only for one that is a mapping.
     pub(crate) fn as_section(&self) -> Section<'a> {
-        Section { node: self.mapping(), path: self.path.clone(), problems: self.problems }
+        Section { node: self.mapping(), path: self.path.clone(), found: self.found }
     }
 
-    /// Keeps an error about this value. Returns `None`, so that a reader can end with it.
+    /// Reports [`codes::INVALID_VALUE`] for this value. Returns `None`, so that a reader can end with it.
     pub(crate) fn fail<T>(&self, message: impl Into<String>, hint: impl Into<String>) -> Option<T> {
-        self.problems.add(Problem::error(Some(self.node.at), &self.path, message).hint(hint));
+        self.fail_as(codes::INVALID_VALUE, message, hint)
+    }
+
+    /// Reports an error for this value. Returns `None`.
+    pub(crate) fn fail_as<T>(
+        &self,
+        code: Code,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Option<T> {
+        self.found.add(self.placed(Diagnostic::error(code, message)).hint(hint));
         None
     }
 
-    /// Keeps a warning about this value.
-    pub(crate) fn warn(&self, message: impl Into<String>, hint: impl Into<String>) {
-        self.problems.add(Problem::warning(Some(self.node.at), &self.path, message).hint(hint));
+    /// Reports a warning about this value.
+    pub(crate) fn warn(&self, code: Code, message: impl Into<String>, hint: impl Into<String>) {
+        self.found.add(self.placed(Diagnostic::warning(code, message)).hint(hint));
+    }
+
+    fn placed(&self, diagnostic: Diagnostic) -> Diagnostic {
+        diagnostic.at(self.node.at).path(&self.path)
     }
 
     /// A boolean.
@@ -271,8 +294,7 @@ impl<'a> Field<'a> {
         let Value::List(items) = &self.node.value else {
             return self.mismatch("a list", "begin each item with \"- \" on a line of its own");
         };
-        let item =
-            |(index, node)| Field { node, path: format!("{}[{index}]", self.path), problems: self.problems };
+        let item = |(index, node)| Field { node, path: format!("{}[{index}]", self.path), found: self.found };
         Some(items.iter().enumerate().map(item).collect())
     }
 
@@ -289,7 +311,11 @@ impl<'a> Field<'a> {
     }
 
     fn mismatch<T>(&self, expected: &str, hint: &str) -> Option<T> {
-        self.fail(format!("expected {expected}, found {}", describe(&self.node.value)), hint)
+        self.fail_as(
+            codes::WRONG_TYPE,
+            format!("expected {expected}, found {}", describe(&self.node.value)),
+            hint,
+        )
     }
 }
 

@@ -12,7 +12,7 @@ use super::node_listening::{self, Addresses};
 use crate::reader::{Field, Section};
 use crate::settings::defaults::{CONTROL_PORT, PROXY_PORT, STATUS_PORT};
 use crate::settings::{Files, Listen, Proxy, RouterKind, loopback};
-use crate::yaml::Value;
+use document::Value;
 
 /// The data plane's settings.
 pub(super) fn proxy<'a>(apisix: &Section<'a>, graphql: &Section<'a>, ports: &mut Ports<'a>) -> Proxy {

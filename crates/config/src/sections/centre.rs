@@ -1,5 +1,6 @@
 //! `deployment.role`, `deployment.role_*.config_provider` and `deployment.etcd`.
 
+use document::codes;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ fn etcd(section: &Section<'_>) -> Etcd {
         None => default.endpoints,
         // One address may stand without a list around it.
         Some(field) => match field.value() {
-            crate::yaml::Value::List(_) => {
+            document::Value::List(_) => {
                 let endpoints: Vec<Endpoint> =
                     field.list().unwrap_or_default().into_iter().filter_map(endpoint).collect();
                 if field.list().is_some_and(|items| items.is_empty()) {
@@ -98,7 +99,11 @@ fn etcd(section: &Section<'_>) -> Etcd {
         _ => None,
     };
     if let (Some(field), None) = (section.field("user").or_else(|| section.field("password")), &user) {
-        field.fail::<()>("user and password belong together", "write both, or neither");
+        field.fail_as::<()>(
+            codes::MISSING_SETTING,
+            "user and password belong together",
+            "write both, or neither",
+        );
     }
     let tls = section.section("tls");
     let certificate = match (tls.text("cert"), tls.text("key")) {
@@ -106,7 +111,11 @@ fn etcd(section: &Section<'_>) -> Etcd {
         _ => None,
     };
     if let (Some(field), None) = (tls.field("cert").or_else(|| tls.field("key")), &certificate) {
-        field.fail::<()>("cert and key belong together", "name both files, or neither");
+        field.fail_as::<()>(
+            codes::MISSING_SETTING,
+            "cert and key belong together",
+            "name both files, or neither",
+        );
     }
     Etcd {
         endpoints,
@@ -195,12 +204,12 @@ mod tests {
             "deployment: {role_traditional: {config_provider: etcd}}\n",
         ] {
             let loaded = read_text("f", text, &|_| None).unwrap();
-            assert_eq!(loaded.warnings.problems.len(), 1, "{}", loaded.warnings);
+            assert_eq!(loaded.warnings.diagnostics.len(), 1, "{}", loaded.warnings);
             assert!(loaded.warnings.to_string().contains("without encryption"), "{}", loaded.warnings);
             assert_eq!(loaded.settings.data_encryption.keyring, Some(Vec::new()));
             let common = format!("apisix: {{data_encryption: {{keyring: [0123456789abcdef]}}}}\n{text}");
             let loaded = read_text("f", &common, &|_| None).unwrap();
-            assert!(loaded.warnings.problems.is_empty(), "{}", loaded.warnings);
+            assert!(loaded.warnings.diagnostics.is_empty(), "{}", loaded.warnings);
         }
         assert_eq!(read_text("f", "", &|_| None).unwrap().settings.data_encryption.keyring, None);
         // One mistake of a member is one line.

@@ -1,25 +1,25 @@
 //! `apisix.data_encryption`, and `apisix.lru.secret` beside it.
 
-use crate::problem::{Problem, Problems};
 use crate::reader::{Field, Section};
 use crate::settings::data_encryption::DataEncryption;
-use crate::yaml::Value;
+use document::Value;
+use document::{Diagnostic, Found, codes};
 use std::time::Duration;
 
 /// Sees to it that nodes which share etcd read each other's secrets. Without a keyring each would make a key of its own, so
 /// nothing is encrypted then, as in APISIX.
-pub(super) fn share(encryption: &mut DataEncryption, deployment: &Section<'_>, problems: &Problems) {
+pub(super) fn share(encryption: &mut DataEncryption, deployment: &Section<'_>, found: &Found) {
     if encryption.keyring.is_some() {
         return;
     }
     encryption.keyring = Some(Vec::new());
     let field = deployment.section("etcd").field("host").or_else(|| deployment.field("role"));
-    let problem = Problem::warning(
-        field.map(|field| field.at()),
-        "apisix.data_encryption.keyring",
-        "secrets are stored in etcd without encryption: nodes need a key in common, and none is configured",
-    );
-    problems.add(problem.hint(
+    let message =
+        "secrets are stored in etcd without encryption: nodes need a key in common, and none is configured";
+    let warning = Diagnostic::warning(codes::INSECURE_SETTING, message)
+        .at(field.map(|field| field.at()))
+        .path("apisix.data_encryption.keyring");
+    found.add(warning.hint(
         "write the same list on every node, such as one key made with `openssl rand -hex 16`; add the data.key of a node \
          that has stored secrets before",
     ));
@@ -39,7 +39,8 @@ pub(super) fn read(apisix: &Section<'_>) -> DataEncryption {
         && keyring.is_none()
         && let Some(format) = section.field("format")
     {
-        format.fail::<()>(
+        format.fail_as::<()>(
+            codes::MISSING_SETTING,
             "APISIX's format needs a keyring that APISIX has too",
             "write apisix.data_encryption.keyring as it stands in APISIX's config.yaml",
         );

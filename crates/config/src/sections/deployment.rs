@@ -7,6 +7,7 @@ use super::listening::Ports;
 use crate::Reach;
 use crate::reader::{Field, Section};
 use crate::settings::{Admin, AdminKey, AdminRole, AdminTls, AdminVersion};
+use document::codes;
 
 /// The Admin API's settings; `None` where it is turned off. All the same its section is checked.
 pub(super) fn read<'a>(
@@ -31,11 +32,13 @@ fn admin(section: &Section<'_>, listen: SocketAddr, reach: Reach) -> Admin {
     if let Some(field) = section.field("admin_key_required").filter(|_| !key_required) {
         if listen.ip().is_loopback() {
             field.warn(
+                codes::INSECURE_SETTING,
                 "everybody on this machine may change the configuration without a key",
                 "remove the key, and send X-API-KEY; the key is kept in admin.key where none is configured",
             );
         } else {
             field.warn(
+                codes::INSECURE_SETTING,
                 "without keys the Admin API answers clients on this machine alone",
                 "configure admin_key to reach it from elsewhere",
             );
@@ -77,6 +80,7 @@ fn tls(section: &Section<'_>) -> Option<AdminTls> {
         if let (Some(field), true) = (section.field("admin_api_mtls"), cert.is_some() || client_ca.is_some())
         {
             field.warn(
+                codes::NO_EFFECT,
                 "without effect: the Admin API is not encrypted and asks nobody for a certificate",
                 "write https_admin: true beside it",
             );
@@ -85,7 +89,8 @@ fn tls(section: &Section<'_>) -> Option<AdminTls> {
     }
     match (cert, key, https) {
         (Some(cert), Some(key), _) => Some(AdminTls { cert, key, client_ca }),
-        (_, _, https) => https?.fail(
+        (_, _, https) => https?.fail_as(
+            codes::MISSING_SETTING,
             "HTTPS for the Admin API needs a certificate and its key",
             "name both files: admin_api_mtls.admin_ssl_cert and admin_api_mtls.admin_ssl_cert_key",
         ),
@@ -101,7 +106,9 @@ fn admin_key(item: &Field<'_>, listen: SocketAddr, reach: Reach) -> Option<Admin
     let Some(field) = section.field("key") else {
         return match role {
             AdminRole::Admin => None,
-            AdminRole::Viewer => item.fail("a viewer needs a key", "add key:, or remove the entry"),
+            AdminRole::Viewer => {
+                item.fail_as(codes::MISSING_SETTING, "a viewer needs a key", "add key:, or remove the entry")
+            }
         };
     };
     let key = field.text()?;
@@ -120,11 +127,15 @@ fn admin_key(item: &Field<'_>, listen: SocketAddr, reach: Reach) -> Option<Admin
                 "this key stands in public examples: everybody knows it, and whoever reaches {listen} would own the \
                  gateway"
             );
-            return field.fail(message, format!("{HINT}; on a loopback address the key is taken"));
+            return field.fail_as(
+                codes::INSECURE_SETTING,
+                message,
+                format!("{HINT}; on a loopback address the key is accepted"),
+            );
         }
         let message =
             "this key stands in public examples: whoever has an account on this machine owns the gateway";
-        field.warn(message, HINT);
+        field.warn(codes::INSECURE_SETTING, message, HINT);
     }
     Some(AdminKey { name, key: key.to_owned(), role })
 }

@@ -2,6 +2,7 @@
 
 use crate::reader::Section;
 use discovery::Config;
+use document::codes;
 use serde_json::Value;
 
 /// What of service discovery is configured.
@@ -15,7 +16,7 @@ pub(super) fn discovery(root: &Section<'_>) -> Config {
                 let message = format!(
                     "service discovery by {kinds} is not built yet: upstreams that use it have no nodes"
                 );
-                field.warn(message, "use dns or consul, or write the nodes");
+                field.warn(codes::NO_EFFECT, message, "use dns or consul, or write the nodes");
             }
             config
         }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::problem::{Problem, Problems};
 use crate::reader::Field;
+use document::{Diagnostic, Found, codes};
 
 /// The addresses of all servers, in the order they were claimed.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl<'a> Ports<'a> {
     }
 
     /// Reports each address that an earlier server has, where the later or else the earlier is named.
-    pub(super) fn report_conflicts(&self, problems: &Problems) {
+    pub(super) fn report_conflicts(&self, found: &Found) {
         for (index, later) in self.claims.iter().enumerate() {
             let Some(earlier) = self.claims[..index].iter().find(|earlier| overlap(earlier, later)) else {
                 continue;
@@ -35,9 +35,9 @@ impl<'a> Ports<'a> {
             const HINT: &str = "give one of them another port";
             match later.field.as_ref().or(earlier.field.as_ref()) {
                 Some(field) => {
-                    field.fail::<()>(message, HINT);
+                    field.fail_as::<()>(codes::PORT_CONFLICT, message, HINT);
                 }
-                None => problems.add(Problem::error(None, "", message).hint(HINT)),
+                None => found.add(Diagnostic::error(codes::PORT_CONFLICT, message).hint(HINT)),
             }
         }
     }

@@ -14,13 +14,13 @@ mod streams;
 mod tls;
 
 use crate::Context;
-use crate::problem::Problems;
 use crate::reader::Section;
 use crate::settings::provider::{Provider, Role};
 use crate::settings::{Admin, ProxyProtocol, Settings};
+use document::Found;
 
 /// Reads all sections, then checks what lies across them.
-pub(super) fn read(root: &Section<'_>, context: &Context<'_>, problems: &Problems) -> Settings {
+pub(super) fn read(root: &Section<'_>, context: &Context<'_>, found: &Found) -> Settings {
     let apisix = root.section("apisix");
     let nginx = root.section("nginx_config");
     let mut ports = listening::Ports::default();
@@ -48,14 +48,14 @@ pub(super) fn read(root: &Section<'_>, context: &Context<'_>, problems: &Problem
     let streams = streams::streams(&apisix, &nginx, mode, &mut ports);
     let mut data_encryption = data_encryption::read(&apisix);
     if matches!(provider, Provider::Etcd(_)) {
-        data_encryption::share(&mut data_encryption, &deployment, problems);
+        data_encryption::share(&mut data_encryption, &deployment, found);
     }
     for (key, built_in) in
         [("plugins", context.built_in.plugins), ("stream_plugins", context.built_in.stream_plugins)]
     {
         plugins::check_names(root, key, built_in);
     }
-    ports.report_conflicts(problems);
+    ports.report_conflicts(found);
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     nginx::check_user(&nginx, rustix::process::geteuid().as_raw(), &accounts);
     Settings {
@@ -65,7 +65,7 @@ pub(super) fn read(root: &Section<'_>, context: &Context<'_>, problems: &Problem
         tls,
         proxy_protocol,
         streams,
-        process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), context.variables, problems),
+        process: nginx::process(&nginx, apisix.bool("enable_dev_mode", false), context.variables, found),
         http: nginx::http(&nginx.section("http")),
         logs: nginx::logs(&nginx),
         files: apisix::files(&apisix),

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use observe::error_log::Level;
 
-use crate::env::Lookup;
-use crate::problem::{Problem, Problems};
 use crate::reader::{Field, Section};
 use crate::settings::defaults::{STREAM_FORMAT, STREAM_LOG};
 use crate::settings::{AccessLog, Escape, Http, Logs, Process, UpstreamPool};
-use crate::yaml::Value;
+use document::Value;
+use document::variables::Lookup;
+use document::{Diagnostic, Found, codes};
 use stdx::units;
 
 /// More workers than this are a typing error on any machine there is.
@@ -19,17 +19,12 @@ const MAX_WORKERS: i64 = 1_024;
 const WORKERS_VARIABLE: &str = "APISIX_WORKER_PROCESSES";
 
 /// The process's settings. In `dev_mode` there is one worker.
-pub(super) fn process(
-    nginx: &Section<'_>,
-    dev_mode: bool,
-    lookup: Lookup<'_>,
-    problems: &Problems,
-) -> Process {
+pub(super) fn process(nginx: &Section<'_>, dev_mode: bool, lookup: Lookup<'_>, found: &Found) -> Process {
     let default = Process::default();
     let in_file = nginx.field("worker_processes").and_then(|field| workers(&field));
     let dev_mode = dev_mode.then_some(1);
     Process {
-        workers: workers_variable(lookup, problems).or(dev_mode).or(in_file),
+        workers: workers_variable(lookup, found).or(dev_mode).or(in_file),
         cpu_affinity: nginx.bool("enable_cpu_affinity", default.cpu_affinity),
         open_files: count(nginx, "worker_rlimit_nofile", 1, default.open_files),
         shutdown_timeout: nginx.duration("worker_shutdown_timeout", default.shutdown_timeout),
@@ -62,6 +57,7 @@ pub(super) fn check_user(nginx: &Section<'_>, own: u32, accounts: &str) {
         Some(id) if id == own => {}
         // As for nginx: who isn't root can't become another user.
         _ if own != 0 => field.warn(
+            codes::NO_EFFECT,
             format!("without effect: this process runs as user {own}, and does not change its user"),
             "remove the key, or start the gateway as that user",
         ),
@@ -132,6 +128,7 @@ fn check_format(section: &Section<'_>) {
     let unknown: Vec<String> = unknown.collect();
     if !unknown.is_empty() {
         field.warn(
+            codes::UNKNOWN_VARIABLE,
             format!("unknown variables, which are empty unless a plugin sets them: {}", unknown.join(", ")),
             "write names of nginx or APISIX, such as $remote_addr, or remove them",
         );
@@ -195,16 +192,15 @@ fn workers(field: &Field<'_>) -> Option<usize> {
     field.integer(1..=MAX_WORKERS).and_then(|number| usize::try_from(number).ok())
 }
 
-fn workers_variable(lookup: Lookup<'_>, problems: &Problems) -> Option<usize> {
+fn workers_variable(lookup: Lookup<'_>, found: &Found) -> Option<usize> {
     let text = lookup(WORKERS_VARIABLE)?;
     match text.trim().parse::<usize>() {
         Ok(workers) if (1..=MAX_WORKERS.unsigned_abs()).contains(&(workers as u64)) => Some(workers),
         _ => {
             let message =
-                format!("the environment variable {WORKERS_VARIABLE} is no number of workers: {text:?}");
-            problems.add(
-                Problem::error(None, "", message).hint(format!("set it to 1 to {MAX_WORKERS}, or unset it")),
-            );
+                format!("the environment variable {WORKERS_VARIABLE} is not a number of workers: {text:?}");
+            let hint = format!("set it to 1 to {MAX_WORKERS}, or unset it");
+            found.add(Diagnostic::error(codes::INVALID_VALUE, message).hint(hint));
             None
         }
     }
@@ -226,7 +222,11 @@ fn check_header_buffers(field: &Field<'_>) -> Option<()> {
         return field.fail("request heads can't be larger than 4 buffers of 8k", HINT);
     }
     if count.saturating_mul(bytes) < head || bytes < line {
-        field.warn("without effect: larger request heads are accepted, up to 4 buffers of 8k", HINT);
+        field.warn(
+            codes::NO_EFFECT,
+            "without effect: larger request heads are accepted, up to 4 buffers of 8k",
+            HINT,
+        );
     }
     Some(())
 }
@@ -244,8 +244,7 @@ fn number(section: Section<'_>, key: &str, least: i64, default: usize) -> usize 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::Severity;
-    use crate::yaml;
+    use document::Severity;
 
     #[test]
     fn a_user_is_the_one_that_runs_the_gateway_or_a_mistake() {
@@ -259,10 +258,10 @@ mod tests {
             ("root", 1_000, Some(Severity::Warning)),
             ("nobody", 1_000, Some(Severity::Warning)),
         ] {
-            let root = yaml::parse(&format!("user: {user}\n")).unwrap();
-            let problems = Problems::default();
-            check_user(&Section::root(&root, &problems), own, accounts);
-            let found = problems.into_sorted();
+            let root = document::parse_yaml(&format!("user: {user}\n")).unwrap();
+            let found = Found::default();
+            check_user(&Section::root(&root, &found), own, accounts);
+            let found = found.into_sorted();
             assert_eq!(found.first().map(|problem| problem.severity), expected, "{user} {own}");
         }
     }

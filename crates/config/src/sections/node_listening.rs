@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::listening::Ports;
 use crate::reader::Field;
 use crate::settings::Listen;
-use crate::yaml::Value;
+use document::Value;
 
 /// The addresses of one server, none twice.
 pub(super) struct Addresses {

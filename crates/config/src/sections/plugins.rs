@@ -3,7 +3,8 @@
 use super::listening::Ports;
 use crate::reader::{Field, Section};
 use crate::settings::Metrics;
-use crate::yaml::Value;
+use document::Value;
+use document::codes;
 
 /// A list of plugin names. The key with nothing behind it is an empty list, as in APISIX.
 pub(super) fn names(root: &Section<'_>, key: &str) -> Option<Vec<String>> {
@@ -27,13 +28,18 @@ pub(super) fn check_names(root: &Section<'_>, key: &str, built_in: &[String]) {
         // Names of APISIX's plugins lie two letters from each other; a typing error is one.
         match built_in.iter().find(|other| strsim::damerau_levenshtein(name, other) == 1) {
             Some(near) => {
-                item.warn(format!("unknown plugin {name}, left out"), format!("did you mean {near}?"));
+                item.warn(
+                    codes::UNKNOWN_PLUGIN,
+                    format!("unknown plugin {name}, left out"),
+                    format!("did you mean {near}?"),
+                );
             }
             None => missing.push(name),
         }
     }
     if let (false, Some(field)) = (missing.is_empty(), root.field(key)) {
         field.warn(
+            codes::UNKNOWN_PLUGIN,
             format!("plugins that are not built in are left out: {}", missing.join(", ")),
             "remove them: a resource that uses one is refused",
         );
@@ -105,7 +111,7 @@ fn buckets(field: &Field<'_>) -> Option<Vec<f64>> {
         bounds.push(bound);
     }
     if bounds.is_empty() {
-        return field.fail("a histogram needs a bound at least", "remove the key to have the default bounds");
+        return field.fail("default_buckets must not be empty", "remove the key to have the default bounds");
     }
     Some(bounds)
 }

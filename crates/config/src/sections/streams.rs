@@ -1,12 +1,13 @@
 //! `apisix.stream_proxy`, `apisix.proxy_protocol` and `nginx_config.stream`: TCP and UDP.
 
+use document::codes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::listening::Ports;
 use super::node_listening::Addresses;
 use crate::reader::{Field, Section};
 use crate::settings::{Listen, ProxyProtocol, StreamListen, Streams};
-use crate::yaml::Value;
+use document::Value;
 use wire::proxy_protocol::Version;
 
 /// Ports of one range. Each is a socket per worker, so a larger range is a mistake more often than a wish.
@@ -73,7 +74,11 @@ pub(super) fn streams<'a>(
     if let Some(field) =
         apisix.field("stream_proxy").filter(|_| !streams.tcp.is_empty() || !streams.udp.is_empty())
     {
-        field.warn("without effect: apisix.proxy_mode has no streams", "set it to http&stream");
+        field.warn(
+            codes::NO_EFFECT,
+            "without effect: apisix.proxy_mode has no streams",
+            "set it to http&stream",
+        );
     }
     Streams::default()
 }
@@ -204,7 +209,7 @@ mod tests {
         assert!(stream.admin.unwrap().streams);
         let loaded = read_text("f", &format!("apisix:\n{ports}"), &|_| None).unwrap();
         assert!(loaded.settings.streams.tcp.is_empty());
-        let warning = &loaded.warnings.problems[0];
+        let warning = &loaded.warnings.diagnostics[0];
         let at = warning.at.unwrap();
         assert_eq!((at.line, at.column, warning.path.as_str()), (2, 17, "apisix.stream_proxy"));
     }
@@ -226,7 +231,7 @@ mod tests {
         ] {
             let text = format!("apisix:\n  proxy_mode: stream\n  stream_proxy: {value}\n");
             let report = read_text("f", &text, &|_| None).expect_err(value);
-            let problem = &report.problems[0];
+            let problem = &report.diagnostics[0];
             let at = problem.at.unwrap();
             assert_eq!((problem.path.as_str(), at.line, at.column), (path, 3, column), "{report}");
         }

@@ -5,7 +5,8 @@ use super::node_listening::{self, Addresses};
 use crate::reader::{Field, Section};
 use crate::settings::defaults::TLS_PORT;
 use crate::settings::{Tls, TrustedFile};
-use crate::yaml::Value;
+use document::Value;
+use document::codes;
 use tls::{Protocols, Refusal, Server, ServerOptions};
 
 /// The settings of TLS.
@@ -51,7 +52,7 @@ fn protocols(section: &Section<'_>) -> Protocols {
     let (protocols, refused) = Protocols::parse(texts.iter().flat_map(|text| text.split_whitespace()));
     warn(&field, &refused, "TLSv1.2 and TLSv1.3 are spoken");
     if protocols.is_empty() {
-        field.fail::<()>("no version of TLS is left to speak", "name TLSv1.2 or TLSv1.3");
+        field.fail::<()>("ssl_protocols leaves no supported version of TLS", "name TLSv1.2 or TLSv1.3");
         return Protocols::default();
     }
     protocols
@@ -64,7 +65,10 @@ fn check(section: &Section<'_>, options: &ServerOptions) {
             warn(&field, &refused, "ECDHE with AES-GCM or ChaCha20-Poly1305 is spoken, and all of TLS 1.3");
         }
         (Err(_), Some(field)) => {
-            field.fail::<()>("no cipher suite is left to speak", "name one of TLS 1.2, or allow TLSv1.3");
+            field.fail::<()>(
+                "ssl_ciphers leaves no supported cipher suite",
+                "name one of TLS 1.2, or allow TLSv1.3",
+            );
         }
         _ => {}
     }
@@ -72,7 +76,7 @@ fn check(section: &Section<'_>, options: &ServerOptions) {
 
 fn warn(field: &Field<'_>, refused: &[Refusal], hint: &str) {
     for refusal in refused {
-        field.warn(refusal.to_string(), hint);
+        field.warn(codes::NO_EFFECT, refusal.to_string(), hint);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::admin_client::{AdminClient, said};
 use crate::cli::AcceptArgs;
-use crate::command::{complain, say};
+use crate::output::{complain, say};
 use anyhow::bail;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use super::scope::{KINDS, Scope};
 use crate::admin_client::AdminClient;
 use crate::cli::DumpArgs;
-use crate::command::say;
+use crate::output::say;
 use anyhow::Context;
 use model::Kind;
 use serde_json::{Map, Value};

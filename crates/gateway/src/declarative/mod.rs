@@ -11,16 +11,17 @@ mod sync;
 mod validate;
 
 use crate::cli::{ConfigCommand, SchemaFormat};
-use crate::command::{complain, say};
+use crate::output::{say, show};
 use admin::Resource;
 use anyhow::{Context, bail};
 use config::table::render;
-use config::{Problem, Report};
 use document::Format;
 use document::limits::BYTES_MAX;
+use document::{Diagnostic, Report};
 use place::Origin;
 use std::collections::HashMap;
 use std::path::Path;
+pub use validate::check;
 
 /// What a file declares.
 #[derive(Debug)]
@@ -40,13 +41,14 @@ impl Declared {
         self.items.iter().map(|(resource, _)| resource.clone()).collect()
     }
 
-    /// `file:line:column` of a part of a resource; empty where the file has no such resource.
-    pub fn place_of(&self, key: &str, pointer: &str) -> String {
-        let item = self.index.get(key).and_then(|index| self.items.get(*index));
-        item.map(|(_, origin)| origin).map_or_else(String::new, |origin| {
-            let at = origin.locate(pointer);
-            format!("{}:{}:{}", self.file, at.line, at.column)
-        })
+    /// Adds file and position to a diagnostic about one of the resources.
+    pub fn placed(&self, mut diagnostic: Diagnostic) -> Diagnostic {
+        let item = self.index.get(&diagnostic.resource).and_then(|index| self.items.get(*index));
+        if let Some((_, origin)) = item {
+            diagnostic.at = Some(origin.locate(&diagnostic.path));
+            diagnostic.file = Some(self.file.as_str().into());
+        }
+        diagnostic
     }
 }
 
@@ -69,35 +71,40 @@ pub fn run(command: &ConfigCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Reads a file with the variables of this process; what is wrong with it is printed.
+/// Reads a file with the variables of this process. If something is wrong with it, that is printed, as JSON to stdout with
+/// `json`.
 ///
 /// # Errors
 /// When it can't be read, or something is wrong with it.
-pub fn read_or_refuse(path: &Path) -> anyhow::Result<Declared> {
-    let (declared, problems) = load(path)?;
-    if problems.is_empty() {
+pub fn read_or_refuse(path: &Path, json: bool) -> anyhow::Result<Declared> {
+    let (declared, mistakes) = load(path)?;
+    if mistakes.is_empty() {
         return Ok(declared);
     }
-    let count = problems.len();
-    complain(Report { file: declared.file, problems });
-    bail!("the file is refused: {count} {}", if count == 1 { "error" } else { "errors" })
+    let report = Report::of_file(&declared.file, mistakes);
+    if json {
+        say(report.to_json())?;
+    } else {
+        show(&report);
+    }
+    bail!("the file is refused: {}", report.summary())
 }
 
 /// The store keys of the resources in a file's text, and what is wrong with it: an entry for fuzz targets.
 #[doc(hidden)]
 #[must_use]
-pub fn keys_of(text: &str) -> (Vec<String>, Vec<Problem>) {
-    let read::Document { items, problems, .. } = read::read(text, Format::Yaml, &|_| None);
-    (items.into_iter().map(|(resource, _)| resource.key).collect(), problems)
+pub fn keys_of(text: &str) -> (Vec<String>, Vec<Diagnostic>) {
+    let read::Document { items, mistakes, .. } = read::read(text, Format::Yaml, &|_| None);
+    (items.into_iter().map(|(resource, _)| resource.key).collect(), mistakes)
 }
 
 /// Reads a file, and says what is wrong with it.
-fn load(path: &Path) -> anyhow::Result<(Declared, Vec<Problem>)> {
+fn load(path: &Path) -> anyhow::Result<(Declared, Vec<Diagnostic>)> {
     let file = path.display().to_string();
     let text = stdx::file::read_argument(path, BYTES_MAX).with_context(|| format!("{file} can't be read"))?;
     let lookup = |name: &str| std::env::var(name).ok();
-    let read::Document { form, items, problems } = read::read(&text, Format::of_path(path), &lookup);
+    let read::Document { form, items, mistakes } = read::read(&text, Format::of_path(path), &lookup);
     let keys = items.iter().enumerate().map(|(index, (resource, _))| (resource.key.clone(), index));
     let index = keys.collect();
-    Ok((Declared { file, form, items, index }, problems))
+    Ok((Declared { file, form, items, index }, mistakes))
 }

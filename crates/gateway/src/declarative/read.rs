@@ -3,15 +3,14 @@
 use super::place::Origin;
 use super::shape::{Context, Shaper};
 use admin::Resource;
-use config::{Problem, Problems};
-use document::Format;
 use document::Position;
 use document::variables::Lookup;
+use document::{Diagnostic, Format, Found, codes};
 use document::{Node, Value};
 use model::Kind;
 use serde_json::Map;
 use std::collections::HashMap;
-use store::file::{Part, take_apart};
+use store::file::{Part, check_root, take_apart, unknown_collection};
 
 /// Collections that say nothing of the configuration.
 const PASSED_OVER: [&str; 2] = ["plugins", "_format_version"];
@@ -64,46 +63,42 @@ pub(crate) struct Document {
     /// Each resource with its origin.
     pub items: Vec<(Resource, Origin)>,
     /// What is wrong with it.
-    pub problems: Vec<Problem>,
+    pub mistakes: Vec<Diagnostic>,
 }
 
 /// Reads a file's text.
 pub(crate) fn read(text: &str, format: Format, lookup: Lookup<'_>) -> Document {
     let root = match document::read(text, format, lookup) {
         Ok(root) => root,
-        Err(errors) => {
-            let problems = errors.into_iter().map(Problem::from).collect();
-            return Document { form: None, items: Vec::new(), problems };
-        }
+        Err(mistakes) => return Document { form: None, items: Vec::new(), mistakes },
     };
-    let problems = Problems::default();
+    let found = Found::default();
     let form = Form::of(text, format, &root);
-    if !matches!(root.value, Value::Map(_) | Value::Null) {
-        problems.add(Problem::error(Some(root.at), "", "a mapping of collections is expected"));
+    if let Err(mistake) = check_root(&root) {
+        found.add(*mistake);
     }
     let items = match form {
-        Form::Standalone => standalone(root, &problems),
-        Form::Adc => adc(root, &problems),
+        Form::Standalone => standalone(root, &found),
+        Form::Adc => adc(root, &found),
     };
     let mut seen: HashMap<&str, Position> = HashMap::with_capacity(items.len());
     for (resource, origin) in &items {
         let at = origin.locate("");
         if let Some(first) = seen.insert(&resource.key, at) {
-            let message = format!("duplicate id: {} is also defined in line {}", resource.key, first.line);
-            problems.add(Problem::error(Some(at), "", message));
+            let message = format!("{} is also defined in line {}", resource.key, first.line);
+            found.add(Diagnostic::error(codes::DUPLICATE_ID, message).at(at));
         }
     }
-    let problems = problems.into_sorted();
-    Document { form: Some(form), items, problems }
+    Document { form: Some(form), items, mistakes: found.into_sorted() }
 }
 
 /// The resources as the gateway's own reader has them. What the gateway passes over with an error in its log is an
 /// error here.
-fn standalone(root: Node, problems: &Problems) -> Vec<(Resource, Origin)> {
+fn standalone(root: Node, found: &Found) -> Vec<(Resource, Origin)> {
     let mut items = Vec::new();
     take_apart(root, &mut |part| match part {
         Part::Collection | Part::Plugins(_) => {}
-        Part::Mistake(mistake) => problems.add(Problem::error(mistake.at, "", mistake.message)),
+        Part::Mistake(mistake) => found.add(mistake),
         Part::Resource { key, fields, item, .. } => {
             let fields = declared(&key, fields);
             items.push((Resource { key, fields }, Origin::new(item)));
@@ -124,25 +119,22 @@ fn declared(key: &str, mut fields: Map<String, serde_json::Value>) -> Map<String
     fields
 }
 
-fn adc(root: Node, problems: &Problems) -> Vec<(Resource, Origin)> {
-    let mut shaper = Shaper::new(problems);
+fn adc(root: Node, found: &Found) -> Vec<(Resource, Origin)> {
+    let mut shaper = Shaper::new(found);
     if let Value::Map(entries) = root.value {
         for entry in entries {
-            collection(&mut shaper, &entry.key, entry.at, entry.value, problems);
+            collection(&mut shaper, &entry.key, entry.at, entry.value, found);
         }
     }
     shaper.into_items()
 }
 
-fn collection(shaper: &mut Shaper<'_>, name: &str, at: Position, node: Node, problems: &Problems) {
+fn collection(shaper: &mut Shaper<'_>, name: &str, at: Position, node: Node, found: &Found) {
     if PASSED_OVER.contains(&name) || name.ends_with("_conf_version") {
         return;
     }
     let Some(kind) = Kind::from_collection(name).filter(|kind| kind.parent().is_none()) else {
-        let known = Kind::ALL.into_iter().filter(|kind| kind.parent().is_none()).map(Kind::collection);
-        let near = known.max_by(|a, b| strsim::jaro(a, name).total_cmp(&strsim::jaro(b, name)));
-        let problem = Problem::error(Some(at), name, "there is no such collection");
-        problems.add(problem.hint(format!("did you mean {}?", near.unwrap_or_default())));
+        found.add(unknown_collection(name).at(at));
         return;
     };
     match (kind, node.value) {
@@ -157,7 +149,7 @@ fn collection(shaper: &mut Shaper<'_>, name: &str, at: Position, node: Node, pro
                 shaper.named(kind, &entry.key, entry.value);
             }
         }
-        _ => problems.add(Problem::error(Some(at), name, "a list is expected")),
+        _ => found.add(Diagnostic::error(codes::WRONG_SHAPE, "expected a list").at(at).path(name)),
     }
 }
 
@@ -169,8 +161,8 @@ mod tests {
     use super::*;
 
     fn keys(text: &str) -> Vec<String> {
-        let Document { items, problems, .. } = read(text, Format::Yaml, &|_| None);
-        assert!(problems.is_empty(), "{problems:?}");
+        let Document { items, mistakes, .. } = read(text, Format::Yaml, &|_| None);
+        assert!(mistakes.is_empty(), "{mistakes:?}");
         items.into_iter().map(|(resource, _)| resource.key).collect()
     }
 
@@ -197,8 +189,8 @@ mod tests {
                     uris: [/a]\nconsumers:\n- username: jack\n  credentials:\n  - name: c\n    type: key-auth\n    \
                     config: {key: k}\nssls:\n- snis: [a.com, b.com]\n  certificates:\n  - {certificate: c1, key: k1}\n  \
                     - {certificate: c2, key: k2}\nglobal_rules:\n  prometheus: {}\nplugin_metadata:\n  http-logger: {a: 1}\n";
-        let Document { form, items, problems } = read(text, Format::Yaml, &|_| None);
-        assert!(problems.is_empty() && form == Some(Form::Adc), "{problems:?}");
+        let Document { form, items, mistakes } = read(text, Format::Yaml, &|_| None);
+        assert!(mistakes.is_empty() && form == Some(Form::Adc), "{mistakes:?}");
         let find = |key: &str| {
             let (resource, _) = items.iter().find(|(resource, _)| resource.key == key).expect(key);
             serde_json::Value::Object(resource.fields.clone())
@@ -230,8 +222,8 @@ mod tests {
                 format!("/services/{adc}"),
             ),
         ] {
-            let Document { items, problems, .. } = read(&text, format, &|_| None);
-            assert!(problems.is_empty(), "{text}: {problems:?}");
+            let Document { items, mistakes, .. } = read(&text, format, &|_| None);
+            assert!(mistakes.is_empty(), "{text}: {mistakes:?}");
             assert_eq!(items[0].0.key, key, "{text}");
         }
     }
@@ -278,8 +270,8 @@ mod tests {
         for (text, format) in cases {
             let running = store::file::Document::read(&text, format, &lookup);
             let checked = read(&text, format, &lookup);
-            let accepted = running.as_ref().is_ok_and(|document| document.warnings.is_empty());
-            assert_eq!(accepted, checked.problems.is_empty(), "{text}\n{running:?}\n{checked:?}");
+            let accepted = running.as_ref().is_ok_and(|document| document.mistakes.is_empty());
+            assert_eq!(accepted, checked.mistakes.is_empty(), "{text}\n{running:?}\n{checked:?}");
             let Ok(running) = running else { continue };
             let items = checked.items.into_iter().map(|(Resource { key, mut fields }, _)| {
                 if matches!(Kind::parse_key(&key), Some((Kind::Consumer, _))) {
@@ -300,13 +292,13 @@ mod tests {
         for (text, line, word) in [
             ("route:\n- id: 1\n", 1, "no such collection"),
             ("routes: 5\n", 1, "a list"),
-            ("routes:\n- id: 1\n- 5\n", 3, "a mapping"),
-            ("routes:\n- id: 1\n- id: 1\n", 3, "duplicate"),
+            ("routes:\n- id: 1\n- 5\n", 3, "expected a mapping"),
+            ("routes:\n- id: 1\n- id: 1\n", 3, "also defined"),
             ("consumers:\n- desc: x\n", 2, "username"),
             ("routes:\n- id: ${{NO_SUCH}}\n", 2, "NO_SUCH"),
         ] {
-            let problems = read(text, Format::Yaml, &|_| None).problems;
-            let [problem] = &problems[..] else { panic!("{text}\n{problems:?}") };
+            let mistakes = read(text, Format::Yaml, &|_| None).mistakes;
+            let [problem] = &mistakes[..] else { panic!("{text}\n{mistakes:?}") };
             assert!(problem.message.contains(word), "{text}\n{problem:?}");
             assert_eq!(problem.at.unwrap().line, line, "{text}");
         }

@@ -4,7 +4,7 @@
 use super::names::id_of;
 use super::place::Origin;
 use admin::Resource;
-use config::{Problem, Problems};
+use document::{Diagnostic, Found, codes};
 use document::{Node, Value};
 use model::Kind;
 use serde_json::{Map, Value as Json, json};
@@ -22,14 +22,14 @@ pub(crate) struct Context<'a> {
 
 /// Collects resources.
 pub(crate) struct Shaper<'p> {
-    problems: &'p Problems,
+    found: &'p Found,
     items: Vec<(Resource, Origin)>,
 }
 
 impl<'p> Shaper<'p> {
     /// None yet.
-    pub(crate) fn new(problems: &'p Problems) -> Self {
-        Self { problems, items: Vec::new() }
+    pub(crate) fn new(found: &'p Found) -> Self {
+        Self { found, items: Vec::new() }
     }
 
     /// All of them.
@@ -49,8 +49,8 @@ impl<'p> Shaper<'p> {
             _ => config,
         };
         let Json::Object(fields) = fields else {
-            let message = "a mapping is expected";
-            self.problems.add(Problem::error(Some(origin.locate("")), plugin, message));
+            let mistake = Diagnostic::error(codes::WRONG_SHAPE, "expected a mapping");
+            self.found.add(mistake.at(origin.locate("")).path(plugin));
             return;
         };
         self.push(kind, plugin, fields, origin);
@@ -59,7 +59,8 @@ impl<'p> Shaper<'p> {
     /// One item of a list.
     pub(crate) fn item(&mut self, kind: Kind, mut node: Node, context: &Context<'_>) {
         let Value::Map(entries) = &mut node.value else {
-            self.problems.add(Problem::error(Some(node.at), kind.collection(), "a mapping is expected"));
+            let mistake = Diagnostic::error(codes::WRONG_SHAPE, "expected a mapping");
+            self.found.add(mistake.at(node.at).path(kind.collection()));
             return;
         };
         let mut nested = Vec::new();
@@ -90,7 +91,8 @@ impl<'p> Shaper<'p> {
         self.push(if credential { Kind::Credential } else { kind }, &id, fields, origin);
         for (inner, node) in nested {
             let Value::List(items) = node.value else {
-                self.problems.add(Problem::error(Some(node.at), inner.collection(), "a list is expected"));
+                let mistake = Diagnostic::error(codes::WRONG_SHAPE, "expected a list");
+                self.found.add(mistake.at(node.at).path(inner.collection()));
                 continue;
             };
             let field = match kind {
@@ -143,7 +145,8 @@ impl<'p> Shaper<'p> {
                 _ => "id",
             };
             let message = format!("a {} needs `{field}`", kind.noun());
-            self.problems.add(Problem::error(Some(origin.locate("")), kind.collection(), message));
+            let mistake = Diagnostic::error(codes::INVALID_ID, message);
+            self.found.add(mistake.at(origin.locate("")).path(kind.collection()));
             return None;
         };
         match (kind, context.parent) {
@@ -155,8 +158,11 @@ impl<'p> Shaper<'p> {
     fn push(&mut self, kind: Kind, id: &str, mut fields: Map<String, Json>, origin: Origin) {
         let key = kind.key(id);
         if Kind::parse_key(&key).is_none() {
-            let message = format!("{id} can't be the id of a {}", kind.noun());
-            self.problems.add(Problem::error(Some(origin.locate("/id")), "id", message));
+            let mistake = Diagnostic::error(
+                codes::INVALID_ID,
+                format!("{id:?} is not a valid id of a {}", kind.noun()),
+            );
+            self.found.add(mistake.at(origin.locate("/id")).path("id"));
             return;
         }
         if kind != Kind::Consumer {

@@ -10,8 +10,10 @@ use super::scope::{KINDS, Scope};
 use super::{Declared, read_or_refuse};
 use crate::admin_client::{AdminClient, said};
 use crate::cli::SyncArgs;
-use crate::command::{complain, say};
+use crate::output::{complain, say, show};
 use anyhow::{Context, bail};
+use document::diagnostic::Code;
+use document::{Diagnostic, Report, codes};
 use model::Kind;
 use serde_json::{Value, json};
 use std::collections::{HashSet, VecDeque};
@@ -21,13 +23,19 @@ use std::collections::{HashSet, VecDeque};
 /// # Errors
 /// When the file or what it asks for is refused, or the gateway can't be asked.
 pub(crate) fn run(args: &SyncArgs, dry: bool) -> anyhow::Result<()> {
-    let declared = read_or_refuse(&args.file)?;
+    let declared = read_or_refuse(&args.file, args.admin.json)?;
     let scope = Scope::new(&args.scope)?;
     let client = AdminClient::new(&args.admin)?;
     let operations = operations(&declared, &scope, &client)?;
-    let planned = plan(&client, &declared, operations)?;
     let json = args.admin.json;
-    let mut run = Run { planned: planned.len(), revisions: Vec::new(), done: Vec::new(), json };
+    let planned = plan(&client, &declared, operations, json)?;
+    let mut run = Run {
+        planned: planned.len(),
+        revisions: Vec::new(),
+        done: Vec::new(),
+        refused: Report::default(),
+        json,
+    };
     if dry {
         run.finish(planned)?;
     } else {
@@ -58,8 +66,13 @@ pub(crate) fn run(args: &SyncArgs, dry: bool) -> anyhow::Result<()> {
                     return Err(run.stopped("it is larger than the store's limits", &batch, &batches));
                 }
                 Sent::Refused(answer) => {
-                    let why = complain_of(&answer, &declared, &batch);
-                    return Err(run.stopped(&why, &batch, &batches));
+                    let report = report_of(&answer, &declared, &batch);
+                    if json {
+                        run.refused = report;
+                    } else {
+                        show(&report);
+                    }
+                    return Err(run.stopped(&summary(&answer), &batch, &batches));
                 }
                 Sent::Unknown(why) => {
                     complain("the batch may have been applied or not: run `tidegate config diff` to see");
@@ -84,6 +97,8 @@ struct Run {
     planned: usize,
     revisions: Vec<Value>,
     done: Vec<Value>,
+    /// What the gateway has against the batch that it refused.
+    refused: Report,
     json: bool,
 }
 
@@ -121,7 +136,10 @@ impl Run {
         let open = || batch.iter().chain(rest.iter().flatten()).map(|step| &step.change);
         if self.json {
             let keys: Vec<&Value> = open().map(|change| &change["key"]).collect();
-            let report = json!({ "operations": self.done, "revisions": self.revisions, "not_applied": keys });
+            let mut report = self.refused.to_json();
+            report["operations"] = json!(self.done);
+            report["revisions"] = json!(self.revisions);
+            report["not_applied"] = json!(keys);
             if let Err(error) = say(report) {
                 return error;
             }
@@ -145,15 +163,25 @@ impl Run {
 }
 
 /// Checks the whole change in a dry run, and returns what it would change.
-fn plan(client: &AdminClient, declared: &Declared, operations: Vec<Value>) -> anyhow::Result<Vec<Step>> {
+fn plan(
+    client: &AdminClient,
+    declared: &Declared,
+    operations: Vec<Value>,
+    json: bool,
+) -> anyhow::Result<Vec<Step>> {
     let body = json!({ "operations": operations });
     let path = "/txn?skip_unchanged=true&dry_run=true&any_size=true";
     let (status, mut answer) = client.call("POST", path, Some(&body))?;
     if status != 200 {
         let steps: Vec<Step> =
             operations.into_iter().map(|operation| Step { operation, change: Value::Null }).collect();
-        let why = complain_of(&answer, declared, &steps);
-        bail!("the gateway refuses that ({status}): {why}; nothing was changed");
+        let report = report_of(&answer, declared, &steps);
+        if json {
+            say(report.to_json())?;
+        } else {
+            show(&report);
+        }
+        bail!("the gateway refuses that ({status}): {}; nothing was changed", summary(&answer));
     }
     let Some(Value::Array(changes)) = answer.get_mut("operations").map(Value::take) else {
         bail!("the gateway's answer to a dry run has no operations");
@@ -241,20 +269,25 @@ fn send(client: &AdminClient, batch: &[Step]) -> anyhow::Result<Sent> {
     })
 }
 
-/// Prints what a refusal has against operations, each with its position in the file, and returns its summary.
-fn complain_of(answer: &Value, declared: &Declared, batch: &[Step]) -> String {
-    let errors = answer["errors"].as_array().cloned().unwrap_or_default();
-    for error in &errors {
+/// What a refusal has against operations, each with its position in the file.
+fn report_of(answer: &Value, declared: &Declared, batch: &[Step]) -> Report {
+    let errors = answer["errors"].as_array().into_iter().flatten();
+    let diagnostic = |error: &Value| {
         let path = error["path"].as_str().unwrap_or_default();
         let mut parts = path.splitn(4, '/').skip(2);
         let step = parts.next().and_then(|index| batch.get(index.parse::<usize>().ok()?));
         let key = step.and_then(|step| step.operation["key"].as_str()).unwrap_or_default();
         let pointer = parts.next().and_then(|rest| rest.strip_prefix("value")).unwrap_or_default();
-        let place = declared.place_of(key, pointer);
-        let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
-        complain(format_args!("{place}{key}{pointer}: {}", error["message"].as_str().unwrap_or_default()));
-    }
-    match errors.len() {
+        let code = error["code"].as_str().and_then(Code::parse).unwrap_or(codes::INVALID_RESOURCE);
+        let message = error["message"].as_str().unwrap_or_default();
+        declared.placed(Diagnostic::error(code, message).resource(key).path(pointer))
+    };
+    Report { diagnostics: errors.map(diagnostic).collect() }
+}
+
+/// How many errors a refusal has, or what it says without any.
+fn summary(answer: &Value) -> String {
+    match answer["errors"].as_array().map_or(0, Vec::len) {
         0 => said(answer),
         1 => "1 error".to_owned(),
         count => format!("{count} errors"),

@@ -143,7 +143,7 @@ mod tests {
         ] {
             let line = format!("DIR {options}").replace("DIR", &dir.to_string());
             let settings = serve(&line).unwrap().settings().unwrap_or_else(|report| panic!("{report}"));
-            assert!(settings.warnings.problems.is_empty(), "{}", settings.warnings);
+            assert!(settings.warnings.is_empty(), "{}", settings.warnings);
             let settings = settings.settings;
             let shown = |listen: &[config::settings::Listen]| {
                 listen.iter().map(|listen| listen.address.to_string()).collect::<Vec<_>>()

@@ -15,9 +15,8 @@ mod tree;
 mod units;
 mod upstream;
 
-pub use tree::SyntaxError;
-
 use crate::{Note, Translation, Verdict};
+use document::Diagnostic;
 use serde_json::{Map, Value, json};
 use std::io;
 use std::path::Path;
@@ -28,7 +27,7 @@ use tree::Directive;
 /// # Errors
 /// The first mistake of the language, or a file that can't be read. What is understood and can't be translated is no
 /// error: it is among the [`Translation::notes`].
-pub fn translate(path: &Path) -> Result<Translation, SyntaxError> {
+pub fn translate(path: &Path) -> Result<Translation, Box<Diagnostic>> {
     let directives = tree::read(path)?;
     let folder = std::path::absolute(path)
         .ok()
@@ -44,7 +43,7 @@ pub fn translate(path: &Path) -> Result<Translation, SyntaxError> {
 /// # Errors
 /// The first mistake of the language.
 #[doc(hidden)]
-pub fn translate_text(text: &str) -> Result<Translation, SyntaxError> {
+pub fn translate_text(text: &str) -> Result<Translation, Box<Diagnostic>> {
     let directives = tree::read_text(Path::new("nginx.conf"), text)?;
     let mut out = Out { alone: true, ..Out::default() };
     main_block::translate(&mut out, &directives);

@@ -360,10 +360,11 @@ fn what_is_no_regular_file_is_refused_at_its_include() {
         ("sparse", "it is larger than 4194304 bytes"),
     ] {
         let message = refused(&format!("events {{}}\nhttp {{ include {name}; }}"));
-        assert!(message.starts_with(":2:8: ") && message.ends_with(reason), "{name}: {message}");
+        assert!(message.starts_with(":2:8: error: "), "{name}: {message}");
+        assert!(message.ends_with(&format!("{reason} [TG0601]")), "{name}: {message}");
     }
     let message = refused(&"include long;\n".repeat(17));
-    assert!(message.starts_with(":16:1: all files together are larger than"), "{message}");
+    assert!(message.starts_with(":16:1: error: all files together are larger than"), "{message}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! nginx's configuration language: directives, blocks, quotes, comments, includes.
 
+use document::{Diagnostic, Position, codes};
 use glob::{MatchOptions, Pattern, glob_with};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -43,20 +44,6 @@ pub(crate) struct Place {
     pub(crate) column: u32,
 }
 
-/// A configuration that can't be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}:{column}: {message}", file.display())]
-pub struct SyntaxError {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, from 1.
-    pub line: u32,
-    /// The column, from 1.
-    pub column: u32,
-    /// What is wrong, and what to do.
-    pub message: String,
-}
-
 impl Directive {
     /// The directive as it was written, without its block.
     pub(crate) fn text(&self) -> String {
@@ -82,19 +69,17 @@ impl Directive {
 }
 
 impl Place {
-    fn error(&self, message: impl Into<String>) -> SyntaxError {
-        SyntaxError {
-            file: self.file.to_path_buf(),
-            line: self.line,
-            column: self.column,
-            message: message.into(),
-        }
+    fn error(&self, message: impl Into<String>) -> Box<Diagnostic> {
+        let error = Diagnostic::error(codes::NGINX_SYNTAX, message);
+        Box::new(
+            error.file(self.file.to_string_lossy()).at(Position { line: self.line, column: self.column }),
+        )
     }
 }
 
 /// Reads a file and all that it includes. Relative paths are relative to the first file's folder, as nginx's are to its
 /// prefix.
-pub(crate) fn read(path: &Path) -> Result<Vec<Directive>, SyntaxError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Directive>, Box<Diagnostic>> {
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let mut reader = Reader { folder, files: 0, bytes: 0, nested: 0, alone: false };
     let start = Place { file: path.into(), line: 1, column: 1 };
@@ -102,7 +87,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Directive>, SyntaxError> {
 }
 
 /// Reads a text called `name`. Its includes are directives without effect: no file is opened.
-pub(crate) fn read_text(name: &Path, text: &str) -> Result<Vec<Directive>, SyntaxError> {
+pub(crate) fn read_text(name: &Path, text: &str) -> Result<Vec<Directive>, Box<Diagnostic>> {
     let mut reader = Reader { folder: PathBuf::new(), files: 0, bytes: 0, nested: 0, alone: true };
     reader.directives(&mut tokens(&name.into(), text)?, 0, None)
 }
@@ -119,7 +104,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn file(&mut self, path: &Path, from: &Place, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
+    fn file(&mut self, path: &Path, from: &Place, depth: usize) -> Result<Vec<Directive>, Box<Diagnostic>> {
         self.files += 1;
         if self.files > FILES_MAX || self.nested > INCLUDES_MAX {
             return Err(from.error("too many files are included: does one include itself?"));
@@ -145,7 +130,7 @@ impl Reader {
         tokens: &mut Tokens,
         depth: usize,
         opened: Option<&Place>,
-    ) -> Result<Vec<Directive>, SyntaxError> {
+    ) -> Result<Vec<Directive>, Box<Diagnostic>> {
         let mut directives = Vec::new();
         loop {
             let Some((place, token)) = tokens.list.pop_front() else {
@@ -179,7 +164,7 @@ impl Reader {
         name: String,
         tokens: &mut Tokens,
         depth: usize,
-    ) -> Result<Directive, SyntaxError> {
+    ) -> Result<Directive, Box<Diagnostic>> {
         let mut args = Vec::new();
         loop {
             match tokens.list.pop_front() {
@@ -201,7 +186,7 @@ impl Reader {
 
     /// What an `include` brings. A pattern that matches nothing brings nothing; a file that is missing is a mistake,
     /// unless it is the table of types, which is built in.
-    fn include(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
+    fn include(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, Box<Diagnostic>> {
         let name = directive.arg(0);
         // As in nginx, what has one of these is a pattern.
         if !name.contains(['*', '?', '[']) {
@@ -236,7 +221,7 @@ struct Tokens {
     list: VecDeque<(Place, Token)>,
 }
 
-fn tokens(file: &Rc<Path>, text: &str) -> Result<Tokens, SyntaxError> {
+fn tokens(file: &Rc<Path>, text: &str) -> Result<Tokens, Box<Diagnostic>> {
     let mut scanner =
         Scanner { file: Rc::clone(file), characters: text.chars().peekable(), line: 1, column: 1 };
     let mut list = VecDeque::new();
@@ -292,7 +277,7 @@ impl Scanner<'_> {
         Some(character)
     }
 
-    fn quoted(&mut self, place: &Place, quote: char) -> Result<String, SyntaxError> {
+    fn quoted(&mut self, place: &Place, quote: char) -> Result<String, Box<Diagnostic>> {
         self.next();
         let mut word = String::new();
         loop {
@@ -348,7 +333,7 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
+    fn parse(text: &str) -> Result<Vec<Directive>, Box<Diagnostic>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nginx.conf");
         fs::write(&path, text).unwrap();
@@ -383,7 +368,7 @@ mod tests {
         ];
         for (text, line, column, words) in cases {
             let error = parse(text).unwrap_err();
-            assert_eq!((error.line, error.column), (line, column), "{text:?}: {error}");
+            assert_eq!(error.at, Some(Position { line, column }), "{text:?}: {error}");
             assert!(error.message.contains(words), "{text:?}: {error}");
         }
     }
@@ -410,7 +395,7 @@ mod tests {
         assert_eq!(names, ["include", "a"], "each part may be a pattern");
         fs::write(folder.path().join("nginx.conf"), "\n  include [a.conf;").unwrap();
         let error = read(&folder.path().join("nginx.conf")).unwrap_err();
-        assert_eq!((error.line, error.column), (2, 3));
+        assert_eq!(error.at, Some(Position { line: 2, column: 3 }));
         fs::write(folder.path().join("loop.conf"), "include loop.conf;").unwrap();
         assert!(read(&folder.path().join("loop.conf")).unwrap_err().message.contains("itself"));
     }

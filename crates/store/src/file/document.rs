@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use document::{Entry, Format, Node, Position, Value as Tree};
+use document::{Diagnostic, Entry, Format, Node, Position, Value as Tree, codes};
 use model::Kind;
 use serde_json::{Map, Value};
 
@@ -19,8 +19,8 @@ pub struct Document {
     pub plugins: Option<Vec<PluginName>>,
     /// How many collections it names, also such without resources. None is what a file in the making looks like.
     pub collections: usize,
-    /// What was passed over.
-    pub warnings: Vec<Mistake>,
+    /// The mistakes of single items and collections, which are left out.
+    pub mistakes: Vec<Diagnostic>,
     /// Where each resource stands.
     pub places: BTreeMap<String, Position>,
 }
@@ -34,15 +34,6 @@ pub struct PluginName {
     pub stream: bool,
 }
 
-/// What is wrong with a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// Where; `None` where the whole document is meant.
-    pub at: Option<Position>,
-    /// What.
-    pub message: String,
-}
-
 /// The revision of an item in the standalone Admin API, an integer. APISIX keeps an item whose revision is the same; here
 /// items are compared as a whole, so the revision has no use.
 pub const MODIFIED_INDEX: &str = "modifiedIndex";
@@ -54,22 +45,17 @@ impl Document {
     /// Reads a document; `lookup` knows the environment's variables.
     ///
     /// # Errors
-    /// What makes all of it unusable.
+    /// What makes the whole document unusable.
     pub fn read(
         text: &str,
         format: Format,
         lookup: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, Mistake> {
-        let whole = |message: &str| Mistake { at: None, message: message.to_owned() };
+    ) -> Result<Self, Vec<Diagnostic>> {
         if format == Format::Yaml && !document::has_end_mark(text) {
-            return Err(whole("the file doesn't end in a line with #END: it may not be complete"));
+            return Err(vec![no_end_mark()]);
         }
-        let root = document::read(text, format, lookup).map_err(|errors| {
-            errors.into_iter().next().map_or_else(|| whole("it can't be read"), Mistake::from)
-        })?;
-        if !matches!(root.value, Tree::Map(_) | Tree::Null) {
-            return Err(whole("a mapping from collections (routes, upstreams, ...) to lists is expected"));
-        }
+        let root = document::read(text, format, lookup)?;
+        check_root(&root).map_err(|mistake| vec![*mistake])?;
         let mut document = Self::default();
         take_apart(root, &mut |part| document.take(part));
         Ok(document)
@@ -87,24 +73,36 @@ impl Document {
         match part {
             Part::Collection => self.collections += 1,
             Part::Plugins(plugins) => self.plugins = Some(plugins),
-            Part::Mistake(mistake) => self.warnings.push(mistake),
+            Part::Mistake(mistake) => self.mistakes.push(mistake),
             Part::Resource { key, fields, at, label, .. } => {
                 let value = Value::Object(fields).to_string().into_bytes().into();
                 self.places.extend(at.map(|at| (key.clone(), at)));
                 if self.entries.insert(key, value).is_some() {
-                    let message = format!("{label}: an id that stood before; the last one counts");
-                    self.warnings.push(Mistake { at, message });
+                    let message = "another item before it has the same id; the last one is used";
+                    self.mistakes.push(Diagnostic::error(codes::DUPLICATE_ID, message).at(at).path(label));
                 }
             }
         }
     }
 }
 
-impl From<document::Error> for Mistake {
-    fn from(error: document::Error) -> Self {
-        let hint = if error.hint.is_empty() { String::new() } else { format!("; {}", error.hint) };
-        Self { at: error.at, message: format!("{}{hint}", error.message) }
+/// Returns the mistake of a YAML file that doesn't end in `#END`.
+#[must_use]
+pub fn no_end_mark() -> Diagnostic {
+    let message = "the file doesn't end in a line with #END: it may not be complete";
+    Diagnostic::error(codes::INCOMPLETE_FILE, message).hint("add a last line: #END")
+}
+
+/// Checks that a document is a mapping, or empty.
+///
+/// # Errors
+/// The mistake of any other document.
+pub fn check_root(root: &Node) -> Result<(), Box<Diagnostic>> {
+    if matches!(root.value, Tree::Map(_) | Tree::Null) {
+        return Ok(());
     }
+    let message = "expected a mapping from collections (routes, upstreams, ...) to lists";
+    Err(Diagnostic::error(codes::NOT_A_MAPPING, message).at(root.at).into())
 }
 
 /// One part of a document in APISIX's standalone form. `N` is what an item was made from.
@@ -128,7 +126,7 @@ pub enum Part<N> {
     /// The list of plugins.
     Plugins(Vec<PluginName>),
     /// A mistake in one item or collection, which is passed over.
-    Mistake(Mistake),
+    Mistake(Diagnostic),
 }
 
 /// Takes a document apart, in the order of its text. Both the gateway and the commands that check a file call this, so
@@ -144,7 +142,7 @@ pub fn take_apart(root: Node, each: &mut dyn FnMut(Part<Node>)) {
             }
             Collection::Ignored => continue,
             Collection::Unknown => {
-                each(mistake(Some(at), format!("{name}: no such collection")));
+                each(Part::Mistake(unknown_collection(&name).at(at)));
                 continue;
             }
         };
@@ -158,7 +156,7 @@ pub fn take_apart(root: Node, each: &mut dyn FnMut(Part<Node>)) {
             Tree::Null => {}
             // Lua writes an empty list so.
             Tree::Map(fields) if fields.is_empty() => {}
-            _ => each(mistake(Some(at), format!("{name}: a list is expected"))),
+            _ => each(Part::Mistake(no_list(&name).at(at))),
         }
     }
 }
@@ -179,8 +177,8 @@ fn take_apart_value(root: Map<String, Value>, each: &mut dyn FnMut(Part<()>)) {
             }
             (Collection::Of(_), Value::Null) | (Collection::Ignored, _) => {}
             (Collection::Of(_), Value::Object(fields)) if fields.is_empty() => {}
-            (Collection::Of(_), _) => each(mistake(None, format!("{name}: a list is expected"))),
-            (Collection::Unknown, _) => each(mistake(None, format!("{name}: no such collection"))),
+            (Collection::Of(_), _) => each(Part::Mistake(no_list(&name))),
+            (Collection::Unknown, _) => each(Part::Mistake(unknown_collection(&name))),
         }
     }
 }
@@ -201,14 +199,25 @@ fn collection_of(name: &str) -> Collection {
     }
 }
 
-fn mistake<N>(at: Option<Position>, message: String) -> Part<N> {
-    Part::Mistake(Mistake { at, message })
+/// Returns the mistake of a key at the top that is no collection.
+#[must_use]
+pub fn unknown_collection(name: &str) -> Diagnostic {
+    let known = Kind::ALL.into_iter().filter(|kind| kind.parent().is_none()).map(Kind::collection);
+    let near = known.max_by(|a, b| strsim::jaro(a, name).total_cmp(&strsim::jaro(b, name)));
+    Diagnostic::error(codes::UNKNOWN_COLLECTION, "there is no such collection")
+        .path(name)
+        .hint(format!("did you mean {}?", near.unwrap_or_default()))
+}
+
+fn no_list(name: &str) -> Diagnostic {
+    Diagnostic::error(codes::WRONG_SHAPE, "expected a list").path(name)
 }
 
 fn resource<N>(kind: Kind, index: usize, at: Option<Position>, value: Value, item: N) -> Part<N> {
     let label = format!("{}[{index}]", kind.collection());
     let Value::Object(mut fields) = value else {
-        return mistake(at, format!("{label}: a mapping is expected"));
+        let mistake = Diagnostic::error(codes::WRONG_SHAPE, "expected a mapping");
+        return Part::Mistake(mistake.at(at).path(label));
     };
     // As APISIX has it: the id, a consumer's name, or the index in the list.
     let id = fields.get("id").or_else(|| fields.get("username")).and_then(text_of);
@@ -216,7 +225,8 @@ fn resource<N>(kind: Kind, index: usize, at: Option<Position>, value: Value, ite
     let key = kind.key(&id);
     let named = Kind::parse_key(&key).filter(|_| check_key(&key).is_ok());
     let Some((kind, id)) = named else {
-        return mistake(at, format!("{label}: {id:?} can be no id"));
+        let mistake = Diagnostic::error(codes::INVALID_ID, format!("{id:?} is not a valid id"));
+        return Part::Mistake(mistake.at(at).path(label));
     };
     // Of a credential the whole is `CONSUMER/credentials/ID`.
     let own = kind.split_id(id).map_or(id, |(_, own)| own).to_owned();
@@ -258,7 +268,7 @@ fn plugins(items: &Value) -> Vec<PluginName> {
 mod tests {
     use super::*;
 
-    fn read(text: &str, format: Format) -> Result<Document, Mistake> {
+    fn read(text: &str, format: Format) -> Result<Document, Vec<Diagnostic>> {
         Document::read(text, format, &|name| (name == "PORT").then(|| "1980".to_owned()))
     }
 
@@ -288,7 +298,7 @@ mod tests {
         assert_eq!(document.places["/routes/7"], Position { line: 3, column: 5 });
         let plugins = document.plugins.unwrap();
         assert_eq!((plugins[0].stream, plugins[1].name.as_str(), plugins[1].stream), (false, "b", true));
-        assert_eq!(document.warnings, []);
+        assert_eq!(document.mistakes, []);
         assert_eq!(read("#END", Format::Yaml).unwrap(), Document::default());
     }
 
@@ -298,11 +308,11 @@ mod tests {
             ("routes: []\n", Format::Yaml, None, "#END"),
             ("routes:\n  - uri: [a\n#END", Format::Yaml, Some(2), "not valid YAML"),
             ("routes:\n  - uri: ${{NONE}}\n#END", Format::Yaml, Some(2), "NONE is not set"),
-            ("- a\n#END", Format::Yaml, None, "a mapping"),
+            ("- a\n#END", Format::Yaml, Some(1), "a mapping"),
             ("{\n \"routes\": [,] }", Format::Json, Some(2), "not valid JSON"),
             ("{\"routes\": \"${{NONE}}\"}", Format::Json, Some(1), "NONE is not set"),
         ] {
-            let mistake = read(text, format).unwrap_err();
+            let mistake = read(text, format).unwrap_err().remove(0);
             assert!(mistake.message.contains(words), "{text:?}: {mistake:?}");
             let line = mistake.at.map(|at| at.line);
             assert!(line == place || line == place.map(|line| line + 1), "{text:?}: {mistake:?}");
@@ -315,9 +325,9 @@ mod tests {
         let document = read(text, Format::Yaml).unwrap();
         assert_eq!(keys(&document), ["/routes/1"]);
         let warnings: Vec<_> = document
-            .warnings
+            .mistakes
             .iter()
-            .map(|mistake| (mistake.at.map(|at| at.line), mistake.message.split(':').next().unwrap()))
+            .map(|mistake| (mistake.at.map(|at| at.line), mistake.path.as_str()))
             .collect();
         assert_eq!(
             warnings,
@@ -331,7 +341,7 @@ mod tests {
                     services:\n- id: ''\n- id: s\n#END";
         let document = read(text, Format::Yaml).unwrap();
         assert_eq!(keys(&document), ["/services/s"]);
-        assert_eq!(document.warnings.len(), 4);
+        assert_eq!(document.mistakes.len(), 4);
     }
 
     #[test]

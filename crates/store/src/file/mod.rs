@@ -14,9 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ::document::limits::BYTES_MAX;
+use ::document::{Diagnostic, Report, codes};
 use tokio::sync::watch;
 
-pub use self::document::{Document, MODIFIED_INDEX, Mistake, Part, PluginName, take_apart};
+pub use self::document::{
+    Document, MODIFIED_INDEX, Part, PluginName, check_root, no_end_mark, take_apart, unknown_collection,
+};
 use crate::{
     BoxFuture, Embedded, EmbeddedConfig, Entry, Listing, RevisionRecord, Store, StoreError, Txn, TxnOutcome,
     Watch,
@@ -30,6 +33,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Where variables come from.
 pub type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
+/// Returns what is wrong among the entries of a document, by store key, beyond what is wrong with each of them.
+pub type Check = Arc<dyn Fn(&BTreeMap<String, Arc<[u8]>>) -> Vec<Diagnostic> + Send + Sync>;
+
 /// A configuration in a file.
 pub struct File {
     path: PathBuf,
@@ -38,6 +44,7 @@ pub struct File {
     memory: Embedded,
     /// Whether there was a configuration before this process.
     had_resources: bool,
+    check: Option<Check>,
     state: Mutex<State>,
     plugins: watch::Sender<Option<Vec<PluginName>>>,
 }
@@ -71,13 +78,19 @@ impl File {
         let path = path.into();
         let memory = Embedded::in_memory(EmbeddedConfig::new(&path))?;
         let (state, plugins) = (Mutex::default(), watch::Sender::new(None));
-        Ok(Self { path, format, lookup, memory, had_resources: false, state, plugins })
+        Ok(Self { path, format, lookup, memory, had_resources: false, check: None, state, plugins })
     }
 
     /// The same, refusing a first version without any collection where an earlier process had resources.
     #[must_use]
     pub fn with_earlier(self, had_resources: bool) -> Self {
         Self { had_resources, ..self }
+    }
+
+    /// The same, reporting what `check` finds in each version of the file that is used.
+    #[must_use]
+    pub fn with_check(self, check: Check) -> Self {
+        Self { check: Some(check), ..self }
     }
 
     /// The file.
@@ -149,20 +162,29 @@ impl File {
 
     async fn put_in_force(&self) -> Result<(), StoreError> {
         let (path, format, lookup) = (self.path.clone(), self.format, Arc::clone(&self.lookup));
+        let check = self.check.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let refuse = |mistake: Mistake| StoreError::Invalid(told(&path, &mistake));
-            let text = text(&path).map_err(|message| refuse(Mistake { at: None, message }))?;
-            Document::read(&text, format, &*lookup).map_err(refuse)
+            let refuse = |mistakes| StoreError::Invalid(lines(&path, mistakes).join("\n"));
+            let text = stdx::file::read_text(&path, BYTES_MAX).map_err(|error| {
+                let message = format!("the file can't be read: {error}");
+                refuse(vec![Diagnostic::error(codes::UNREADABLE_FILE, message)])
+            })?;
+            let mut document = Document::read(&text, format, &*lookup).map_err(refuse)?;
+            for found in check.iter().flat_map(|check| check(&document.entries)) {
+                let at = document.places.get(&found.resource).copied();
+                document.mistakes.push(found.at(at));
+            }
+            Ok(document)
         });
         let document = read.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         if document.collections == 0 && self.has_resources().await? {
-            let message = "the file names no collection, so it may not be complete; to remove every resource, name an \
-                           empty one (`routes: []`)";
-            let mistake = Mistake { at: None, message: message.to_owned() };
-            return Err(StoreError::Invalid(told(&self.path, &mistake)));
+            let message = "the file names no collection, so it may not be complete";
+            let mistake = Diagnostic::error(codes::INCOMPLETE_FILE, message)
+                .hint("to remove every resource, name an empty collection: `routes: []`");
+            return Err(StoreError::Invalid(lines(&self.path, vec![mistake]).join("\n")));
         }
-        for mistake in &document.warnings {
-            tracing::error!("{}", told(&self.path, mistake));
+        for line in lines(&self.path, document.mistakes) {
+            tracing::error!("{line}");
         }
         // Plugins first: resources may need them.
         self.plugins.send_if_modified(|plugins| {
@@ -249,14 +271,7 @@ impl fmt::Debug for File {
     }
 }
 
-/// `FILE:LINE:COLUMN: message`
-fn told(path: &Path, mistake: &Mistake) -> String {
-    match mistake.at {
-        Some(at) => format!("{}:{at}: {}", path.display(), mistake.message),
-        None => format!("{}: {}", path.display(), mistake.message),
-    }
-}
-
-fn text(path: &Path) -> Result<String, String> {
-    stdx::file::read_text(path, BYTES_MAX).map_err(|error| format!("the file can't be read: {error}"))
+/// Each mistake of the file on one line.
+fn lines(path: &Path, mistakes: Vec<Diagnostic>) -> Vec<String> {
+    Report::of_file(&path.display().to_string(), mistakes).entries().collect()
 }

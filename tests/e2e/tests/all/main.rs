@@ -65,4 +65,5 @@ mod upstreams_discovery;
 mod upstreams_health;
 mod upstreams_names;
 mod upstreams_slow;
+mod verdicts;
 mod websocket;

@@ -13,6 +13,7 @@ use crate::write::txn::operation::key_of;
 use crate::write::txn::stage::Stage;
 use crate::write::txn::{Faults, commit};
 use crate::{Admin, AdminRequest, AdminResponse};
+use document::Diagnostic;
 use model::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -129,11 +130,11 @@ fn restoring(key: &str, then: Option<Entry>, now: Option<&Entry>) -> Option<(Op,
 /// Names the resources that can't be restored.
 fn refuse(admin: &Admin, faults: Faults) -> Result<(), AdminResponse> {
     let faults = faults.into_list();
-    let Some((_, first)) = faults.first() else { return Ok(()) };
+    let Some(Diagnostic { message: first, .. }) = faults.first() else { return Ok(()) };
     let message = format!("what was valid then is refused now: {first}; force=true restores it unseen");
     let errors: Vec<Value> = faults
         .iter()
-        .map(|(path, message)| {
+        .map(|Diagnostic { path, message, .. }| {
             // A place is a key and what follows it.
             let (key, pointer) = ["/value", "/key"]
                 .iter()

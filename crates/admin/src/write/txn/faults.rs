@@ -1,40 +1,44 @@
 //! What is wrong with a transaction, and the refusals that say so.
 
 use crate::{Admin, AdminResponse};
-use serde_json::{Value, json};
+use document::diagnostic::apisix_errors;
+use document::{Diagnostic, codes};
+use serde_json::json;
 
 /// Most mistakes that a refusal lists.
 const FAULTS_MAX: usize = 1000;
 
-/// What is wrong with a transaction, by JSON pointer into its body.
+/// What is wrong with a transaction. The paths are JSON pointers into its body.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<(String, String)>);
+pub(crate) struct Faults(Vec<Diagnostic>);
 
 impl Faults {
-    /// One more.
+    /// Adds an error.
     pub(crate) fn push(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        if self.0.len() < FAULTS_MAX {
-            self.0.push((path.into(), message.into()));
-        }
+        self.extend([Diagnostic::error(codes::INVALID_RESOURCE, message).path(path)]);
     }
 
-    /// How many there are.
+    /// Adds errors, up to the limit.
+    pub(crate) fn extend(&mut self, errors: impl IntoIterator<Item = Diagnostic>) {
+        let room = FAULTS_MAX.saturating_sub(self.0.len());
+        self.0.extend(errors.into_iter().take(room));
+    }
+
+    /// Returns how many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All of them, each with its pointer.
-    pub(crate) fn into_list(self) -> Vec<(String, String)> {
+    /// Returns all of them.
+    pub(crate) fn into_list(self) -> Vec<Diagnostic> {
         self.0
     }
 
-    /// The refusal, if there are any.
+    /// Returns the refusal, if there are any.
     pub(crate) fn verdict(&self) -> Result<(), AdminResponse> {
-        let Some((path, message)) = self.0.first() else { return Ok(()) };
-        let errors: Vec<Value> =
-            self.0.iter().map(|(path, message)| json!({ "path": path, "message": message })).collect();
-        let body = json!({ "error_msg": format!("{path}: {message}"), "errors": errors });
-        Err(AdminResponse::json(400, &body))
+        let Some(Diagnostic { path, message, .. }) = self.0.first() else { return Ok(()) };
+        let errors = apisix_errors(&self.0, "");
+        Err(AdminResponse::json(400, &json!({ "error_msg": format!("{path}: {message}"), "errors": errors })))
     }
 }
 

@@ -387,12 +387,10 @@ impl<'a> Stage<'a> {
         if self.manner.strict {
             found.unknown(&unknown);
         }
-        for error in found.errors() {
-            faults.push(format!("{place}{}", error.path), &error.message);
-        }
-        if found.any() && found.errors().is_empty() {
-            faults.push(place.clone(), found.line());
-        }
+        faults.extend(found.into_errors().into_iter().map(|mut error| {
+            error.path.insert_str(0, &place);
+            error
+        }));
         let others = match subresources::check_parent(&self.ahead, &target).await {
             Err(refusal) => Err(refusal),
             Ok(()) if target.kind == Kind::GraphqlCost => {

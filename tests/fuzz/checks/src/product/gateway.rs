@@ -3,7 +3,8 @@
 use super::store::LINE_ENDS;
 use ::gateway::declarative::keys_of;
 use ::protos::Definitions;
-use config::{Problem, read_text};
+use config::read_text;
+use document::Diagnostic;
 use model::Kind;
 use plugins::grpc_transcode::fuzzing::{from_frame, to_frame};
 use serde_json::{Map, Value};
@@ -24,7 +25,7 @@ pub fn config_yaml(bytes: &[u8]) {
         }
     };
     let report = read();
-    check_places(&report.problems, text);
+    check_places(&report.diagnostics, text);
     let shown: Vec<String> = report.entries().collect();
     assert_eq!(shown, read().entries().collect::<Vec<_>>());
 }
@@ -40,7 +41,7 @@ pub fn declarative(bytes: &[u8]) {
     }
 }
 
-fn check_places(problems: &[Problem], text: &str) {
+fn check_places(problems: &[Diagnostic], text: &str) {
     let lines = text.split(LINE_ENDS).count();
     for problem in problems {
         assert!(!problem.message.is_empty());

@@ -18,12 +18,15 @@ pub fn standalone(bytes: &[u8]) {
         let lines = u32::try_from(text.split(LINE_ENDS).count()).unwrap_or(u32::MAX);
         match Document::read(text, format, &lookup) {
             Ok(document) => check(&document, lines),
-            Err(mistake) => {
-                assert!(!mistake.message.is_empty());
-                assert!(
-                    mistake.at.is_none_or(|at| at.column > 0 && (1..=lines + 1).contains(&at.line)),
-                    "{mistake:?}"
-                );
+            Err(mistakes) => {
+                assert!(!mistakes.is_empty(), "a refusal says why");
+                for mistake in mistakes {
+                    assert!(!mistake.message.is_empty());
+                    assert!(
+                        mistake.at.is_none_or(|at| at.column > 0 && (1..=lines + 1).contains(&at.line)),
+                        "{mistake:?}"
+                    );
+                }
             }
         }
     }
@@ -51,7 +54,7 @@ fn check(document: &Document, lines: u32) {
     assert!(
         again.entries.keys().eq(document.entries.keys()),
         "{:?} {:?}",
-        again.warnings,
+        again.mistakes,
         document.entries.keys()
     );
 }
