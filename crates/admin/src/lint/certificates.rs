@@ -32,7 +32,7 @@ pub(super) fn check(scene: &Scene<'_>, found: &mut Vec<Diagnostic>) {
         }
         for (path, pem) in pems {
             if path == "/client/ca" && pem.as_str().is_some_and(tls::has_version_1) {
-                found.push(crate::certificates::version_1(&path).resource(item.key));
+                found.push(crate::validate::certificates::version_1(&path).resource(item.key));
             }
             let validity = pem.as_str().and_then(Validity::of_chain);
             found.extend(validity.and_then(|validity| judge(scene.now_s, item, path, validity)));

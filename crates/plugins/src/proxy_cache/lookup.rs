@@ -1,6 +1,6 @@
 //! Before the upstream is asked: whether it has to be.
 
-use super::answer::{Right, STATUS, kept, say, shows_credentials};
+use super::answer::{STATUS, kept, say, shows_credentials};
 use super::keeper::Fetching;
 use super::{Cache, Strategy};
 use crate::headers::HeaderOps;

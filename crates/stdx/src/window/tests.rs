@@ -1,5 +1,5 @@
 use super::*;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn worker() -> WorkerToken {
     WorkerToken::claim().expect("fewer tests than tokens")
