@@ -1,6 +1,5 @@
 //! A client's connection: one request after the other, for as long as both sides want.
 
-use crate::boxed::boxed;
 use crate::buffers::Scratch;
 use crate::config::EngineConfig;
 use crate::exchange::{self, After};
@@ -109,7 +108,7 @@ pub(crate) fn serve(worker: Rc<Worker>, mut stream: Stream, client: Client) -> i
                 Head::Refused(error) => match opening(&link, &scratch) {
                     Opening::Http2 => {
                         // Boxed: not part of every connection's state.
-                        return boxed(|| http2::serve(&worker, stream, scratch, client, timer, &open)).await;
+                        return Box::pin(http2::serve(&worker, stream, scratch, client, timer, &open)).await;
                     }
                     Opening::Http1 => refuse(&mut link, &mut scratch, error.status(), error.reason()).await,
                     Opening::Neither => After::Closed,

@@ -4,7 +4,6 @@
 //! between workers but the immutable snapshot. A request's path is told by `exchange`.
 
 mod accept;
-mod boxed;
 mod buffers;
 mod capacity;
 mod clock;

@@ -35,7 +35,6 @@ mod wait;
 pub(crate) use refuse::refuse;
 pub(crate) use request_head::forwarded_lines;
 
-use crate::boxed::boxed;
 use crate::buffers::Scratch;
 use crate::link::Link;
 use body::RequestBody;
@@ -43,8 +42,8 @@ use origin::Origin;
 use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::ops::ControlFlow;
 use wire::{RequestHead, RequestView};
 
 /// What becomes of the connection after an exchange.
@@ -99,7 +98,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     worker.context.metrics.connections.requested(&worker.token);
     let selected = match select::at_once(link, &snapshot, valid_path, &body, &mut exchange) {
         Some(selected) => selected,
-        None => boxed(|| select::with_body(link, &snapshot, valid_path, &mut body, &mut exchange)).await,
+        None => Box::pin(select::with_body(link, &snapshot, valid_path, &mut body, &mut exchange)).await,
     };
     // Plugins may answer themselves, before anything is sent upstream.
     let route = selected.as_ref().ok().copied().flatten();
@@ -124,16 +123,16 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
             relay::run(link, message, &mut body, &mut exchange, route, &upstream).await
         }
         Origin::Kept(route, kept) => {
-            let sent = boxed(|| replay::answer(link, message, &mut body, &mut exchange, route, &kept)).await;
+            let sent = Box::pin(replay::answer(link, message, &mut body, &mut exchange, route, &kept)).await;
             background::start(link, &snapshot, route, &mut exchange);
             sent
         }
         Origin::Files(route, site) => {
-            boxed(|| files::answer(link, message, &mut body, &mut exchange, route, site)).await
+            Box::pin(files::answer(link, message, &mut body, &mut exchange, route, site)).await
         }
-        Origin::Mount(mount) => boxed(|| mount::answer(link, message, &mut body, &mut exchange, mount)).await,
+        Origin::Mount(mount) => Box::pin(mount::answer(link, message, &mut body, &mut exchange, mount)).await,
         Origin::Answer(answer) => {
-            boxed(|| streamed::answer(link, message, &mut body, &mut exchange, route, *answer)).await
+            Box::pin(streamed::answer(link, message, &mut body, &mut exchange, route, *answer)).await
         }
         Origin::Reply(reply) => {
             respond::reply(link, message, &mut body, route.map(Arc::as_ref), &mut exchange, &reply).await
@@ -142,7 +141,7 @@ pub(crate) async fn run(link: &mut Link<'_>, scratch: &mut Scratch) -> After {
     };
     finish::record(worker, &snapshot, route, &body, &mut exchange);
     if after == After::Drain {
-        after = boxed(|| respond::drain(link, &mut body)).await;
+        after = Box::pin(respond::drain(link, &mut body)).await;
     }
     exchange.reply_headers.clear();
     scratch.filled = exchange.request.view.head.length + body.give_back();
