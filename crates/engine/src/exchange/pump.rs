@@ -105,7 +105,11 @@ impl<'p> Pump<'p> {
                 }
             }
             // The output of a filter that waits doesn't wait for its next piece.
-            pauses |= self.settle(origin.way(), exchange, false).await? && !origin.is_over();
+            if self.settle(origin.way(), exchange, false).await? && !over && !origin.is_over() {
+                self.filters.flush(&mut self.made).map_err(|error| refused(&error))?;
+                self.settle(origin.way(), exchange, false).await?;
+                pauses = true;
+            }
             let last = over || !self.filters.want_more(is_sent);
             if last && is_sent {
                 self.settle(origin.way(), exchange, true).await?;

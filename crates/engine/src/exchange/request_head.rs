@@ -122,7 +122,7 @@ fn write_fields(hop: &Hop<'_>, exchange: &Exchange<'_>, upgrade: bool, out: &mut
             out.number(FieldName::CONTENT_LENGTH, length);
         }
         BodyLength::Exact(_) | BodyLength::Chunked => {
-            out.field(FieldName::TRANSFER_ENCODING, FieldValue::CHUNKED)
+            out.field(FieldName::TRANSFER_ENCODING, FieldValue::CHUNKED);
         }
         // A body that a client might be expected to send, and doesn't (RFC 9110 section 8.6).
         _ if matches!(method(exchange), b"POST" | b"PUT" | b"PATCH") => {

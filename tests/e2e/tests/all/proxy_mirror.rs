@@ -182,3 +182,32 @@ fn grpc_is_mirrored_over_http2() {
     }
     assert_eq!(mirror.connections(), 1);
 }
+
+#[test]
+fn a_mirror_and_a_logger_see_the_same_bodies_and_change_nothing() {
+    let body = "text ".repeat(200_000);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{body}").into_bytes();
+    let upstream = Upstream::answering(move |_| answer.clone());
+    let ((mirror, copied), (collector, logged)) = (Upstream::recording(), Upstream::recording());
+    let gateway = Gateway::start();
+    let plugins = json!({
+        "proxy-mirror": { "host": format!("http://{}", mirror.address()) },
+        "http-logger": {
+            "uri": format!("http://{}/", collector.address()), "batch_max_size": 1,
+            "include_req_body": true, "include_resp_body": true, "max_resp_body_bytes": 1000,
+        },
+    });
+    gateway.route_with(&upstream.address(), &json!({}), &json!({ "plugins": plugins }));
+    let mut client = gateway.connect();
+    for number in ["one", "two"] {
+        client.send(format!("POST /{number} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n{number}"));
+        let answer = client.response();
+        assert_eq!(answer.field("content-length"), Some("1000000"), "the length is the upstream's");
+        assert!(answer.text() == body, "the body is the upstream's");
+        assert_eq!(copies(&copied, 1).remove(0).text(), number);
+        let entry = eventually("the entry arrives", || logged.take().pop()).json();
+        let of = |place: &str| entry.pointer(place).or(entry.pointer(&format!("/0{place}"))).cloned();
+        assert_eq!(of("/request/body"), Some(json!(number)));
+        assert_eq!(of("/response/body"), Some(json!(body[..1000])));
+    }
+}
