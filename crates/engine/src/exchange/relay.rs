@@ -195,7 +195,7 @@ async fn attempt(
                 connection = connect(&pool, connect_limit(link, job)).await?;
             }
             result => {
-                suspect(pulse, &result);
+                suspect(pulse, &result, job.exchange.upstream.broke_off);
                 return result;
             }
         }
@@ -220,12 +220,13 @@ fn run_attempt(
     }
 }
 
-/// Has the connection looked at, over which an upstream did not answer in time: it may be gone.
+/// Has the connection looked at, over which an upstream did not answer in time, or stopped within its answer: it may be
+/// gone.
 #[inline]
-fn suspect(pulse: Option<Rc<Pulse>>, result: &Result<After, ProxyError>) {
-    if let (Some(pulse), Err(ProxyError { side: Side::Upstream, kind: ErrorKind::Timeout, .. })) =
-        (pulse, result)
-    {
+fn suspect(pulse: Option<Rc<Pulse>>, result: &Result<After, ProxyError>, broke_off: bool) {
+    let Some(pulse) = pulse else { return };
+    let late = matches!(result, Err(ProxyError { side: Side::Upstream, kind: ErrorKind::Timeout, .. }));
+    if late || broke_off {
         pulse.suspect();
     }
 }

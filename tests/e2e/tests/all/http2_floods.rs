@@ -5,15 +5,15 @@ use e2e::{Gateway, Http2Client, Peer, asynchronously, eventually};
 use serde_json::json;
 
 /// Frames (RFC 9113 section 6), and flags of HEADERS.
-const DATA: u8 = 0;
+pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
-const PING: u8 = 6;
+pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 

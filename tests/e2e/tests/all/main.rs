@@ -40,6 +40,7 @@ mod loggers;
 mod logs;
 mod misbehaving_clients;
 mod misbehaving_upstreams;
+mod misbehaving_upstreams_http2;
 mod nested_plugins;
 mod opa;
 mod packaged;

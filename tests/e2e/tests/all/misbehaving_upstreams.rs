@@ -138,12 +138,13 @@ fn judge(case: &Case) -> Vec<String> {
     let mut asked = 0;
     for method in ["GET", "POST"] {
         let id = |name: &str| format!("{method}-{name}");
+        let path = |kind: &str, name: &str| format!("/{kind}/{}", id(name));
         // A connection is in the pool.
-        check("before", &id("before"), http1(&gateway, method, "good", &id("before")), "200 {id}");
-        check("over HTTP/1.1", &id("one"), http1(&gateway, method, "bad", &id("one")), case.outcome);
-        check("after it", &id("after"), http1(&gateway, method, "good", &id("after")), "200 {id}");
-        check("over HTTP/2", &id("two"), http2(&gateway, method, "bad", &id("two")), case.outcome);
-        check("after that", &id("last"), http2(&gateway, method, "good", &id("last")), "200 {id}");
+        check("before", &id("before"), http1(&gateway, method, &path("good", "before")), "200 {id}");
+        check("over HTTP/1.1", &id("one"), http1(&gateway, method, &path("bad", "one")), case.outcome);
+        check("after it", &id("after"), http1(&gateway, method, &path("good", "after")), "200 {id}");
+        check("over HTTP/2", &id("two"), http2(&gateway, method, &path("bad", "two")), case.outcome);
+        check("after that", &id("last"), http2(&gateway, method, &path("good", "last")), "200 {id}");
         asked += 5;
     }
     let status = &case.outcome[..3];
@@ -189,10 +190,10 @@ fn whole(id: &str) -> Vec<u8> {
 }
 
 /// What a client of HTTP/1.1 gets, on a connection of its own.
-fn http1(gateway: &Gateway, method: &str, kind: &str, id: &str) -> String {
+pub(crate) fn http1(gateway: &Gateway, method: &str, path: &str) -> String {
     let body = if method == "POST" { "Content-Length: 4\r\n\r\nbody" } else { "\r\n" };
     let mut client = gateway.connect();
-    client.send(format!("{method} /{kind}/{id} HTTP/1.1\r\nHost: a\r\n{body}"));
+    client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{body}"));
     match client.try_head() {
         Err(error) => error.to_string(),
         Ok(head) if head.status() < 200 => match client.try_head() {
@@ -244,11 +245,11 @@ fn body(mut bytes: &[u8], chunked: bool, length: Option<usize>) -> (String, bool
 }
 
 /// What a client of HTTP/2 gets.
-fn http2(gateway: &Gateway, method: &str, kind: &str, id: &str) -> String {
+pub(crate) fn http2(gateway: &Gateway, method: &str, path: &str) -> String {
     asynchronously(async {
         let mut client = Http2Client::connect(gateway.port).await;
         let post = method == "POST";
-        let (response, mut send) = client.begin(method, &format!("/{kind}/{id}"), &[], !post).await;
+        let (response, mut send) = client.begin(method, path, &[], !post).await;
         if post {
             send.send_data(Bytes::from("body"), true).unwrap();
         }
