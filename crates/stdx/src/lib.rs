@@ -6,6 +6,7 @@ pub mod file;
 pub mod folders;
 pub mod hash;
 pub mod keyed;
+pub mod lend;
 pub mod moment;
 pub mod panics;
 pub mod persistent;
