@@ -10,7 +10,7 @@ use crate::http::target::Target;
 use crate::read::{history, list, schemas};
 use crate::validate::configs;
 use crate::write::{delete, patch, put, txn};
-use crate::{Admin, AdminRequest, AdminResponse, config_source, fleet, lint, standalone};
+use crate::{Admin, AdminRequest, AdminResponse, config_source, fleet, lint, reload, standalone};
 use model::Kind;
 
 impl Admin {
@@ -90,7 +90,7 @@ async fn route(admin: &Admin, request: &AdminRequest) -> Answer {
         }
         (method, ["txn" | "lint" | "history", ..]) => Err(AdminResponse::not_offered(method)),
         ("GET", ["plugins", "list"]) => schemas::plugin_names(admin, &args),
-        ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
+        ("PUT", ["plugins", "reload"]) => reload::plugins(&admin.registry).await,
         (method, ["plugins", "reload"]) => Err(AdminResponse::error(
             405,
             format!("please use PUT method to reload the plugins, {method} method is not allowed."),

@@ -16,6 +16,7 @@ mod fleet;
 mod http;
 pub mod lint;
 mod read;
+mod reload;
 mod sealing;
 mod settings;
 mod standalone;

@@ -5,6 +5,7 @@ use crate::credential::{AuthenticatorId, CompiledCredential};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::PersistentMap;
 
 /// What hooks may know of a consumer.
@@ -42,6 +43,8 @@ pub struct Consumers {
     by_name: PersistentMap<Arc<str>, Arc<ConsumerInfo>>,
     /// By auth plugin: few enough to look through.
     indexes: Vec<(AuthenticatorId, Index)>,
+    /// Names this state: no other has it in the life of the process.
+    revision: u64,
 }
 
 /// One plugin's credentials by key. Keys are unique as far as the Admin API can tell; where two resources came to have
@@ -77,6 +80,33 @@ impl Consumers {
         Some((identity, &*identity.credential.data))
     }
 
+    /// All credentials of the plugin called `authenticator`, which came at run time: their keys, whose they are, and what
+    /// they say.
+    pub fn all_named(
+        &self,
+        authenticator: &str,
+    ) -> impl Iterator<Item = (&[u8], &Identity, &(dyn Any + Send + Sync))> {
+        let named =
+            |of: &AuthenticatorId| matches!(of, AuthenticatorId::Name(name) if **name == *authenticator);
+        let index = self.indexes.iter().find(|(of, _)| named(of)).map(|(_, index)| index);
+        index.into_iter().flat_map(Index::iter).filter_map(|(key, found)| {
+            let identity = found.last()?;
+            Some((&**key, identity, &*identity.credential.data))
+        })
+    }
+
+    /// Changes with every change of a consumer or a credential: what is derived from all of them is kept until then. 0
+    /// where there has been none.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn changed(&mut self) {
+        static REVISIONS: AtomicU64 = AtomicU64::new(1);
+        self.revision = REVISIONS.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The consumer called `name`.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Arc<ConsumerInfo>> {
@@ -97,6 +127,7 @@ impl Consumers {
 
     /// Puts a consumer in place, or takes it out; its credentials are put and taken by themselves.
     pub fn set(&mut self, name: &str, consumer: Option<Arc<ConsumerInfo>>) {
+        self.changed();
         match consumer {
             Some(consumer) => self.by_name.insert(name.into(), consumer),
             None => self.by_name.remove(name),
@@ -105,6 +136,7 @@ impl Consumers {
 
     /// Makes `identity` findable.
     pub fn add(&mut self, identity: Identity) {
+        self.changed();
         let authenticator = identity.credential.authenticator.clone();
         let key = Arc::clone(&identity.credential.key);
         if self.index(&authenticator).is_none() {
@@ -121,6 +153,7 @@ impl Consumers {
 
     /// Takes out what [`Self::add`] put in for `credential` of the resource `resource_key`.
     pub fn remove(&mut self, resource_key: &str, credential: &CompiledCredential) {
+        self.changed();
         let index = self.indexes.iter_mut().find(|(of, _)| *of == credential.authenticator);
         let Some((_, index)) = index else { return };
         let Some(found) = index.get(&*credential.key) else { return };

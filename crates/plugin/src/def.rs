@@ -3,7 +3,7 @@
 
 use crate::{
     Background, CompileUpstream, ConsumerSide, ControlApi, FindIngredients, Hooks, Lifecycle, MakeApis,
-    Nested, Parent, Shared,
+    Nested, Parent, RouteFilters, Shared,
 };
 use model::ConfigError;
 use model::schema::Validator;
@@ -230,6 +230,8 @@ pub struct Registry {
     pub(crate) compile_upstream: CompileUpstream,
     /// Those of stream routes, which have names and schemas of their own.
     pub(crate) streams: Option<Box<Registry>>,
+    /// Compiles the filters of routes.
+    pub filters: RouteFilters,
 }
 
 /// A plugin with its schemas, compiled.

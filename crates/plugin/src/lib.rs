@@ -47,8 +47,10 @@ mod offer;
 mod path_rules;
 mod public_api;
 mod registry;
+mod reloads;
 mod reply;
 mod request;
+mod route_filters;
 mod services;
 mod session;
 mod shared;
@@ -104,8 +106,10 @@ pub use meta::Meta;
 pub use observed::Remembered;
 pub use path_rules::PathRules;
 pub use public_api::{ApiContext, MakeApis, PublicApi};
+pub use reloads::{Reload, Reloads};
 pub use reply::{Reply, UpstreamResponse};
 pub use request::{Request, RequestEdits};
+pub use route_filters::{CompileFilter, RouteFilters};
 pub use services::{
     Answer, BadCall, BodySource, Call, CallBody, CallError, CallErrorKind, CallTimeouts, Fields, Io,
     LocalFuture, Services, Task, Unavailable,

@@ -6,7 +6,7 @@ use crate::def::Entry;
 use crate::upstreams::as_written;
 use crate::{
     CompileContext, CompileUpstream, ControlAnswer, ControlRequest, FileAccess, FindIngredients, Hooks,
-    Ingredients, Meta, Nested, Parent, PluginDef, Registry,
+    Ingredients, Meta, Nested, Parent, PluginDef, Registry, RouteFilters,
 };
 use model::schema::{Report, Validator};
 use model::{ConfigError, PluginMap};
@@ -355,6 +355,7 @@ impl Default for Registry {
             files: FileAccess::default(),
             compile_upstream: as_written,
             streams: None,
+            filters: RouteFilters::default(),
         }
     }
 }

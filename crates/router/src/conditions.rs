@@ -2,13 +2,15 @@
 
 use crate::networks::parse_network;
 use crate::{Expr, MethodSet, Networks, RequestFacts};
-use model::var::BodyNeed;
+use model::var::{BodyNeed, VarSource};
 use model::{ConfigError, Route};
+use std::fmt;
+use std::sync::Arc;
 
 /// The compiled conditions of a route; the default lets every request pass.
 ///
-/// They are asked in the order of the fields, the cheap ones first. A route's `filter_func` is none of them: it is a Lua
-/// function, and a route that has one is refused where routes are compiled.
+/// They are asked in the order of the fields, the cheap ones first. A route's `filter_func` is code, which whoever
+/// compiles routes puts in place.
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
     /// Methods; the empty set means all.
@@ -17,6 +19,14 @@ pub struct Conditions {
     pub remote_addrs: Networks,
     /// Conditions on variables.
     pub vars: Option<Expr>,
+    /// The route's `filter_func`.
+    pub filter: Option<Arc<dyn RouteFilter>>,
+}
+
+/// A condition that is code.
+pub trait RouteFilter: fmt::Debug + Send + Sync {
+    /// Whether the request with these variables passes. Code that fails lets none pass.
+    fn admits(&self, vars: &dyn VarSource) -> bool;
 }
 
 /// One condition of a route.
@@ -32,6 +42,8 @@ pub enum Condition {
     RemoteAddr,
     /// `vars`: the rule of this index; `None` where the rules are joined by an operator, and it is the whole.
     Vars(Option<usize>),
+    /// `filter_func`
+    Filter,
 }
 
 impl Condition {
@@ -44,6 +56,7 @@ impl Condition {
             Self::Method => "methods",
             Self::RemoteAddr => "remote_addr",
             Self::Vars(_) => "vars",
+            Self::Filter => "filter_func",
         }
     }
 }
@@ -79,7 +92,7 @@ impl Conditions {
             .as_ref()
             .and_then(|vars| Expr::compile(vars).map_err(|found| keep("/vars", found)).ok());
         if errors.is_empty() {
-            Ok(Self { methods, remote_addrs: Networks::new(networks), vars })
+            Ok(Self { methods, remote_addrs: Networks::new(networks), vars, filter: None })
         } else {
             Err(errors)
         }
@@ -99,8 +112,10 @@ impl Conditions {
         if !self.remote_addrs.is_empty() && !self.remote_addrs.contains(request.remote_ip()) {
             return Some(Condition::RemoteAddr);
         }
-        let vars = self.vars.as_ref()?;
-        vars.first_failed(request).map(Condition::Vars)
+        if let Some(failed) = self.vars.as_ref().and_then(|vars| vars.first_failed(request)) {
+            return Some(Condition::Vars(failed));
+        }
+        self.filter.as_ref().filter(|filter| !filter.admits(request)).map(|_| Condition::Filter)
     }
 
     /// Whether `request` passes.
@@ -109,6 +124,7 @@ impl Conditions {
         self.methods.allows(request.method())
             && (self.remote_addrs.is_empty() || self.remote_addrs.contains(request.remote_ip()))
             && self.vars.as_ref().is_none_or(|vars| vars.eval(request))
+            && self.filter.as_ref().is_none_or(|filter| filter.admits(request))
     }
 }
 

@@ -22,7 +22,7 @@ mod router;
 mod tree;
 mod window;
 
-pub use conditions::{Condition, Conditions};
+pub use conditions::{Condition, Conditions, RouteFilter};
 pub use entry::RouteEntry;
 pub use explain::{Beaten, Considered, Explanation, Outcome};
 pub use expr::Expr;

@@ -80,7 +80,7 @@ impl Compiler<'_> {
         }
         draft.upstream_ref = written.upstream_id.as_ref().map(|id| Reference::new(Kind::Upstream, id));
         draft.site(self, written.static_files.as_deref());
-        let conditions = draft.keep("", Conditions::compile(&written)).unwrap_or_default();
+        let mut conditions = draft.keep("", Conditions::compile(&written)).unwrap_or_default();
         let timeouts = written.timeout.and_then(|times| draft.keep("/timeout", Timeouts::compile(times)));
         // Of a field and its list form APISIX prefers the list.
         let paths = written.uris.or(written.uri.map(|uri| vec![uri])).unwrap_or_default();
@@ -88,7 +88,10 @@ impl Compiler<'_> {
             draft.errors.push(ConfigError::new("/uri", "a route needs `uri` or `uris`"));
         }
         // Without its filter the route would take requests that it was told not to take.
-        draft.refuse_lua("/filter_func", written.filter_func.as_ref());
+        conditions.filter = written.filter_func.as_ref().and_then(|function| {
+            let refused = |why| vec![ConfigError::new("", why)];
+            draft.keep("/filter_func", self.registry.filters.compile(function).map_err(refused))
+        });
         draft.refuse_lua("/script", written.script.as_ref());
         let form = RouteForm {
             name: written.name.unwrap_or_default(),

@@ -138,8 +138,8 @@ impl Control {
             ("GET", ["plugin_metadatas"]) => dump::metadatas(self).await,
             ("GET", ["plugin_metadata", name]) => dump::metadata(self, name).await,
             ("GET", ["problems"]) => Ok(problems::all(self)),
-            // Plugins are compiled in, and nothing here is collected as garbage: there is nothing left to do.
-            ("PUT", ["plugins", "reload"]) => Ok(AdminResponse::text(200, "done")),
+            ("PUT", ["plugins", "reload"]) => crate::reload::plugins(&self.current().registry).await,
+            // Nothing here is collected as garbage.
             ("POST", ["gc"]) => Ok(AdminResponse::empty(200)),
             ("POST", ["explain"]) => explain::answer(self, &request.body).await,
             (method, ["plugin", name, below @ ..]) => {

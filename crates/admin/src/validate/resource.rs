@@ -1,6 +1,6 @@
 //! Whether a resource may be written: everything APISIX checks, in its order, and all mistakes at once.
 //!
-//! Lua in a resource (`filter_func`, `script`) is code that the Admin API would run; it is refused, since this gateway
+//! Lua in a resource (`filter_func`, `script`) is code that the Admin API would run; it is refused, unless this gateway
 //! has no Lua host yet.
 
 use crate::http::manner::Manner;
@@ -96,7 +96,12 @@ pub(crate) async fn mistakes(
             if schema_holds {
                 check_addresses(value, &mut found);
             }
-            refuse_lua(fields, &["filter_func", "script"], &mut found);
+            if let Some(function) = fields.get("filter_func").and_then(Value::as_str)
+                && let Err(why) = admin.registry.filters.compile(function)
+            {
+                found.push("/filter_func", why);
+            }
+            refuse_lua(fields, &["script"], &mut found);
         }
         Kind::Service => refuse_lua(fields, &["script"], &mut found),
         Kind::GlobalRule => {

@@ -42,8 +42,8 @@ use origin::Origin;
 use plugin::{ClientView, Exchange, HeaderEdits, Request, Surroundings};
 use snapshot::Snapshot;
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use wire::{RequestHead, RequestView};
 
 /// What becomes of the connection after an exchange.

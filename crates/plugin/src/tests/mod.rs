@@ -2,4 +2,5 @@
 
 mod life;
 mod nested;
+mod reloads;
 mod run_time;

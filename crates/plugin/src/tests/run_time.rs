@@ -103,4 +103,12 @@ fn credentials_of_a_plugin_made_at_run_time_are_found_by_its_name() {
     assert_eq!(data.downcast_ref::<Value>(), Some(&json!({"key": "k"})));
     assert!(consumers.find_named("other", b"k").is_none());
     assert!(consumers.find_named("script-auth", b"x").is_none());
+    let all: Vec<_> =
+        consumers.all_named("script-auth").map(|(key, whose, _)| (key, &*whose.consumer.name)).collect();
+    assert_eq!(all, [(&b"k"[..], "jack")]);
+    assert_eq!(consumers.all_named("other").count(), 0);
+    let mut changed = consumers.clone();
+    assert_eq!(changed.revision(), consumers.revision());
+    changed.set("jack", None);
+    assert_ne!(changed.revision(), consumers.revision());
 }
