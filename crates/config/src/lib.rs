@@ -44,12 +44,20 @@ pub struct Context<'a> {
 }
 
 /// The names of built-in plugins. An empty list leaves the names in the configuration unchecked.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct BuiltIn<'a> {
     /// Plugins for HTTP.
     pub plugins: &'a [String],
     /// Plugins for streams.
     pub stream_plugins: &'a [String],
+    /// Returns whether, with these settings, a module in Lua has the name; the last argument is true for streams.
+    pub in_lua: fn(&settings::Lua, &str, bool) -> bool,
+}
+
+impl Default for BuiltIn<'_> {
+    fn default() -> Self {
+        Self { plugins: &[], stream_plugins: &[], in_lua: |_, _, _| false }
+    }
 }
 
 impl<'a> Context<'a> {

@@ -12,7 +12,7 @@ fn no_variables(_: &str) -> Option<String> {
 fn read(text: &str) -> Result<Loaded, Report> {
     let names = |all: Vec<plugin::PluginDef>| all.iter().map(|def| def.name.to_string()).collect::<Vec<_>>();
     let (plugins, stream_plugins) = (names(plugins::all()), names(plugins::stream()));
-    let built_in = BuiltIn { plugins: &plugins, stream_plugins: &stream_plugins };
+    let built_in = BuiltIn { plugins: &plugins, stream_plugins: &stream_plugins, ..BuiltIn::default() };
     super::read("conf/config.yaml", text, &Context { built_in, ..Context::new(&no_variables) })
 }
 

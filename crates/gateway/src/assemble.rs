@@ -295,8 +295,38 @@ pub struct Plugins {
     pub missing: Vec<String>,
 }
 
+/// What the host of Lua plugins is told.
+pub fn lua(settings: &Settings, data_dir: &Path) -> lua::LuaSettings {
+    let own = &settings.lua;
+    let local_conf = serde_json::json!({
+        "apisix": { "id": settings.proxy.id, "enable_admin": settings.admin.is_some(), "proxy_mode": "http" },
+        "deployment": { "role": "traditional", "config_provider": "etcd" },
+        "plugins": settings.plugins,
+        "stream_plugins": settings.stream_plugins,
+        "plugin_attr": settings.plugin_attr,
+    });
+    lua::LuaSettings {
+        path: own.path.clone(),
+        folder: own.plugins_dir.as_ref().map(|folder| data_dir.join(folder)),
+        allow_code: own.allow_code,
+        memory_bytes_max: own.memory_max,
+        time_slice: own.time_slice,
+        attributes: settings.plugin_attr.clone(),
+        local_conf,
+        shared_dicts: own.shared_dicts.clone(),
+    }
+}
+
 /// Those of `all` that the configuration names.
-pub fn plugins(all: Vec<PluginDef>, named: Option<&Vec<String>>) -> Plugins {
+/// One in Lua takes the place of a built-in one of its name.
+pub fn plugins(mut all: Vec<PluginDef>, in_lua: Vec<PluginDef>, named: Option<&Vec<String>>) -> Plugins {
+    for def in &in_lua {
+        if all.iter().any(|built_in| built_in.name == def.name) {
+            tracing::warn!(plugin = &*def.name, "a plugin in Lua takes the place of the built-in one");
+        }
+    }
+    all.retain(|built_in| !in_lua.iter().any(|def| def.name == built_in.name));
+    all.extend(in_lua);
     let Some(named) = named else { return Plugins { used: all, ..Plugins::default() } };
     let missing = named.iter().filter(|name| !all.iter().any(|def| *def.name == ***name));
     let missing = missing.cloned().collect();

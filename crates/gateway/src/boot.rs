@@ -26,6 +26,7 @@ use engine::{Bound, Engine, Mount};
 use observe::Metrics;
 use observe::error_log::NOTICE;
 use observe::metrics::Metric;
+use plugin::Reloads;
 use secrets::Secrets;
 use snapshot::{Builder, FollowStatus, InPlugins, Published, Rebuild, Snapshot};
 use std::convert::Infallible;
@@ -329,11 +330,17 @@ async fn until_told(
     let mut end = Ok(());
     let mut signals = Signals::listen().context("signals can't be received")?;
     let mut plugins = running.file.as_ref().map(|file| file.plugins());
+    let mut reloads = running.plan.registry.shared.get::<Reloads>().accept();
     let how = loop {
         let event = tokio::select! {
             event = signals.next() => event,
             () = tokio::time::sleep(PLUGINS_CHECK), if running.plugins.has_leftovers() => {
                 running.plugins.stop_unused(&running.settings, &running.own);
+                continue;
+            }
+            Some(order) = reloads.recv() => {
+                let result = running.reload(&mut engine).await;
+                order.done(result.map_err(|error| format!("{error:#}")));
                 continue;
             }
             // The standalone file names other plugins.

@@ -195,7 +195,7 @@ pub fn lay_over(settings: &mut Settings, file: Option<&File>) {
     settings.plugins = Some(http.into_iter().map(|plugin| plugin.name).collect());
     settings.stream_plugins = Some(streams.into_iter().map(|plugin| plugin.name).collect());
     for (all, named) in [(plugins::all(), &settings.plugins), (plugins::stream(), &settings.stream_plugins)] {
-        let missing = assemble::plugins(all, named.as_ref()).missing;
+        let missing = assemble::plugins(all, Vec::new(), named.as_ref()).missing;
         if !missing.is_empty() {
             tracing::warn!("plugins that are not built in are left out: {}", missing.join(", "));
         }

@@ -127,6 +127,14 @@ pub fn data_dir(args: &CommonArgs) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("the data directory {} can't be resolved", args.data_dir.display()))
 }
 
+/// Whether a module in Lua is called `name`. Where a relative folder of plugins is, is not known when a file is checked.
+fn is_in_lua(settings: &config::settings::Lua, name: &str, stream: bool) -> bool {
+    let folder = settings.plugins_dir.clone();
+    let relative = folder.as_ref().is_some_and(|folder| folder.is_relative());
+    let settings = lua::LuaSettings { path: settings.path.clone(), folder, ..lua::LuaSettings::default() };
+    (relative && !stream) || lua::Host::new(settings, None).has(name, stream)
+}
+
 /// Reads a file with the variables of this process and the plugins of this binary.
 ///
 /// # Errors
@@ -134,7 +142,7 @@ pub fn data_dir(args: &CommonArgs) -> anyhow::Result<PathBuf> {
 pub fn load(config: Option<&Path>, reach: Reach) -> Result<Loaded, Report> {
     let names = |all: &[plugin::PluginDef]| all.iter().map(|def| def.name.to_string()).collect::<Vec<_>>();
     let (plugins, stream_plugins) = (names(&plugins::all()), names(&plugins::stream()));
-    let built_in = BuiltIn { plugins: &plugins, stream_plugins: &stream_plugins };
+    let built_in = BuiltIn { plugins: &plugins, stream_plugins: &stream_plugins, in_lua: is_in_lua };
     let variables = |name: &str| std::env::var(name).ok();
     config::load(config, &Reading { reach, built_in, ..Reading::new(&variables) })
 }

@@ -9,6 +9,7 @@ use config::Settings;
 use config::settings::Files;
 use config::settings::provider::Provider;
 use delivery::Delivery;
+use lua::Host;
 use observe::AccessLog;
 use observe::access_log::AccessLogConfig;
 use plugin::Registry;
@@ -39,6 +40,8 @@ pub struct Plan {
     tls_options: tls::ServerOptions,
     /// What the registry is made of.
     plugins: PluginSettings,
+    /// The code of Lua plugins.
+    lua: Host,
 }
 
 /// `plugins`, `stream_plugins`, `plugin_attr`, and the files that resources may name.
@@ -87,11 +90,14 @@ impl Plan {
             settings.plugin_attr.clone(),
             settings.files.clone(),
         );
+        let lua = Host::new(assemble::lua(settings, &launch.data_dir), before.map(|before| &before.lua));
         let registry = match before {
-            Some(before) if before.plugins == plugins => Arc::clone(&before.registry),
-            Some(before) => Arc::new(registry(settings, &launch.data_dir)?.succeeding(&before.registry)),
+            Some(before) if before.plugins == plugins && before.lua.is(&lua) => Arc::clone(&before.registry),
+            Some(before) => {
+                Arc::new(registry_of(settings, &launch.data_dir, &lua)?.succeeding(&before.registry))
+            }
             None => {
-                let registry = registry(settings, &launch.data_dir)?;
+                let registry = registry_of(settings, &launch.data_dir, &lua)?;
                 // As long as the process lives: a changed zone waits for a restart.
                 registry.shared.insert(Arc::new(assemble::zones(settings, launch)));
                 Arc::new(registry)
@@ -127,6 +133,7 @@ impl Plan {
             admin_tls,
             tls_options,
             plugins,
+            lua,
         })
     }
 
@@ -142,14 +149,26 @@ impl Plan {
 /// # Errors
 /// When `plugin_attr` is refused by one of them.
 pub fn registry(settings: &Settings, data_dir: &Path) -> anyhow::Result<Registry> {
-    let make = |all, named| {
-        let plugins = assemble::plugins(all, named);
+    registry_of(settings, data_dir, &Host::new(assemble::lua(settings, data_dir), None))
+}
+
+/// As [`registry`], with the code that `lua` has loaded.
+fn registry_of(settings: &Settings, data_dir: &Path, lua: &Host) -> anyhow::Result<Registry> {
+    let make = |all, in_lua: Result<_, Vec<lua::Refused>>, named| {
+        let in_lua = in_lua.map_err(|refused| {
+            let messages: Vec<_> = refused.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!(messages.join("; "))
+        })?;
+        let plugins = assemble::plugins(all, in_lua, named);
         let registry = Registry::new(plugins.used, settings.plugin_attr.clone())?;
         let registry = registry.with_files(assemble::files(settings, data_dir));
         anyhow::Ok(registry.without(plugins.disabled).with_upstreams(snapshot::Upstream::of_plugin))
     };
-    let streams = make(plugins::stream(), settings.stream_plugins.as_ref())?;
-    let registry = make(plugins::all(), settings.plugins.as_ref())?.with_streams(streams);
+    let (named, streams) = (settings.plugins.as_ref(), settings.stream_plugins.as_ref());
+    let streams = make(plugins::stream(), lua.stream_plugins(streams.map(Vec::as_slice)), streams)?;
+    let mut registry =
+        make(plugins::all(), lua.plugins(named.map(Vec::as_slice)), named)?.with_streams(streams);
+    registry.filters = plugin::RouteFilters::new(lua.filters());
     registry.shared.insert(Arc::new(Delivery::below(data_dir)));
     Ok(registry)
 }

@@ -6,6 +6,7 @@ mod data_encryption;
 mod deployment;
 mod discovery;
 mod listening;
+mod lua;
 mod nginx;
 mod node_listening;
 mod plugins;
@@ -50,10 +51,12 @@ pub(super) fn read(root: &Section<'_>, context: &Context<'_>, found: &Found) -> 
     if matches!(provider, Provider::Etcd(_)) {
         data_encryption::share(&mut data_encryption, &deployment, found);
     }
+    let lua = lua::lua(&apisix, &nginx);
     for (key, built_in) in
         [("plugins", context.built_in.plugins), ("stream_plugins", context.built_in.stream_plugins)]
     {
-        plugins::check_names(root, key, built_in);
+        let in_lua = |name: &str| (context.built_in.in_lua)(&lua, name, key == "stream_plugins");
+        plugins::check_names(root, key, built_in, in_lua);
     }
     ports.report_conflicts(found);
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -77,6 +80,7 @@ pub(super) fn read(root: &Section<'_>, context: &Context<'_>, found: &Found) -> 
         metrics,
         plugins: plugins::names(root, "plugins"),
         stream_plugins: plugins::names(root, "stream_plugins"),
+        lua,
         plugin_attr: plugins::attributes(root),
         discovery: discovery::discovery(root),
     }

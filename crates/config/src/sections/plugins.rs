@@ -15,14 +15,16 @@ pub(super) fn names(root: &Section<'_>, key: &str) -> Option<Vec<String>> {
 }
 
 /// Warns of names in the list at `key` that are none of `built_in`: of one that is most likely misspelt by itself, and of
-/// the others, which APISIX has, in one line. Without built-in plugins nothing is checked.
-pub(super) fn check_names(root: &Section<'_>, key: &str, built_in: &[String]) {
+/// the others, which APISIX has, in one line. `in_lua` says whether a module in Lua has a name. Without built-in plugins
+/// nothing is checked.
+pub(super) fn check_names(root: &Section<'_>, key: &str, built_in: &[String], in_lua: impl Fn(&str) -> bool) {
     if built_in.is_empty() {
         return;
     }
     let mut missing = Vec::new();
     for item in root.list(key).unwrap_or_default() {
-        let Some(name) = item.text().filter(|name| !built_in.iter().any(|known| known == name)) else {
+        let is_known = |name: &str| built_in.iter().any(|known| known == name) || in_lua(name);
+        let Some(name) = item.text().filter(|name| !is_known(name)) else {
             continue;
         };
         // Names of APISIX's plugins lie two letters from each other; a typing error is one.

@@ -26,6 +26,11 @@ pub const STATUS_PORT: u16 = 7085;
 /// The metrics' port.
 pub const METRICS_PORT: u16 = 9091;
 
+/// The memory in bytes of one Lua VM.
+pub const LUA_MEMORY: usize = 128 << 20;
+/// How long Lua code may run without waiting.
+pub const LUA_TIME_SLICE: Duration = Duration::from_millis(50);
+
 /// The access log of streams.
 pub const STREAM_LOG: &str = "logs/access_stream.log";
 /// What it says of a session.

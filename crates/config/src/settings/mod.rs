@@ -59,6 +59,9 @@ pub struct Settings {
     pub plugins: Option<Vec<String>>,
     /// `stream_plugins`, likewise.
     pub stream_plugins: Option<Vec<String>>,
+    /// Plugins and functions in Lua (`apisix.lua`, `apisix.extra_lua_path`, `apisix.allow_code_in_config`,
+    /// `nginx_config.http.custom_lua_shared_dict`).
+    pub lua: Lua,
     /// `plugin_attr`: by plugin, what it alone understands.
     pub plugin_attr: serde_json::Map<String, serde_json::Value>,
     /// `discovery`: where the nodes of services are known.
@@ -74,6 +77,37 @@ pub struct Files {
     pub static_roots: Option<Vec<PathBuf>>,
     /// `log_roots`: where `file-logger` may write; relative paths are below the data directory. `None` as above.
     pub log_roots: Option<Vec<PathBuf>>,
+}
+
+/// Plugins and functions in Lua.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lua {
+    /// `apisix.extra_lua_path`: patterns of files, as in Lua's `package.path`.
+    pub path: Vec<String>,
+    /// `apisix.lua.plugins_dir`, Tidegate's own key: the folder whose files are plugins; relative to the data directory.
+    pub plugins_dir: Option<PathBuf>,
+    /// `apisix.allow_code_in_config`, Tidegate's own key: whether functions in resources are run. Whoever may write a
+    /// resource runs code in the gateway then.
+    pub allow_code: bool,
+    /// `apisix.lua.memory_max`, Tidegate's own key: bytes of one VM, of which each worker has one.
+    pub memory_max: usize,
+    /// `apisix.lua.time_slice`, Tidegate's own key: how long code may run without waiting.
+    pub time_slice: Duration,
+    /// `nginx_config.http.lua_shared_dict` and `custom_lua_shared_dict`: names and bytes.
+    pub shared_dicts: Vec<(String, usize)>,
+}
+
+impl Default for Lua {
+    fn default() -> Self {
+        Self {
+            path: Vec::new(),
+            plugins_dir: None,
+            allow_code: false,
+            memory_max: defaults::LUA_MEMORY,
+            time_slice: defaults::LUA_TIME_SLICE,
+            shared_dicts: Vec::new(),
+        }
+    }
 }
 
 /// One address of the data plane.

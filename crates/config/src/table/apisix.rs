@@ -31,9 +31,20 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.enable_ipv6", Bool, "true", "whether ports without an address are those of IPv6 too"),
     key("apisix.enable_http2", Bool, "true", "HTTP/2 on all ports; without TLS for clients that begin with it"),
     key("apisix.enable_server_tokens", Bool, "true", "whether the Server field has the version"),
-    nothing("apisix.extra_lua_path", Text, "there is no Lua", &[""]),
-    nothing("apisix.extra_lua_cpath", Text, "there is no Lua", &[""]),
-    nothing("apisix.lua_module_hook", Text, "there is no Lua", &[""]),
+    key("apisix.extra_lua_path", Text, "", "where modules in Lua are, plugins among them: patterns with a question mark, separated by semicolons")
+        .example("/etc/tidegate/lua/?.lua"),
+    nothing("apisix.extra_lua_cpath", Text, "modules in C can't be loaded", &[""]),
+    nothing("apisix.lua_module_hook", Text, "modules are loaded before the first request", &[""]),
+    key("apisix.allow_code_in_config", Bool, "false", "whether functions in resources are run: whoever may write a resource runs code in the gateway then")
+        .own(),
+    section("apisix.lua", "plugins in Lua"),
+    key("apisix.lua.plugins_dir", Text, "", "the folder whose .lua files are plugins; relative to the data directory")
+        .example("plugins")
+        .own(),
+    key("apisix.lua.memory_max", Size, "128m", "the memory of one VM; each worker has one")
+        .own(),
+    key("apisix.lua.time_slice", Time, "50ms", "how long code may run before it waits or returns")
+        .own(),
     section("apisix.proxy_cache", "the zones that the plugin proxy-cache keeps responses in"),
     key("apisix.proxy_cache.cache_ttl", Time, "10s", "how long a response without a lifetime is kept on disk").restart(),
     key(

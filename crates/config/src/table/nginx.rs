@@ -5,7 +5,7 @@ use super::{Key, key, nothing, section};
 
 const LEVELS: &[&str] = &["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"];
 const ESCAPES: &[&str] = &["default", "json", "none"];
-const NO_LUA: &str = "there are no shared dictionaries of Lua";
+const NO_LUA: &str = "the dictionaries that Lua plugins share have a fixed size";
 const NO_NGINX: &str = "there is no nginx to configure; look for a key or a plugin that does the same";
 
 pub(super) const KEYS: &[Key] = &[
@@ -184,7 +184,12 @@ pub(super) const HTTP: &[Key] = &[
         &["2048"],
     ),
     nothing("nginx_config.http.lua_shared_dict", Free, NO_LUA, &[]),
-    nothing("nginx_config.http.custom_lua_shared_dict", Free, NO_LUA, &[]),
+    key(
+        "nginx_config.http.custom_lua_shared_dict",
+        Free,
+        "",
+        "by name, the size of a dictionary that Lua plugins share",
+    ),
 ];
 
 pub(super) const STREAM: &[Key] = &[

@@ -38,6 +38,7 @@ mod life;
 mod limits;
 mod loggers;
 mod logs;
+mod lua_plugins;
 mod misbehaving_clients;
 mod misbehaving_upstreams;
 mod misbehaving_upstreams_http2;
