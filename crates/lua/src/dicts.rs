@@ -85,6 +85,8 @@ impl Stored {
         match value {
             Value::Boolean(value) => Some(Self::Boolean(*value)),
             Value::String(text) => Some(Self::Text(text.as_bytes().to_vec())),
+            #[expect(clippy::cast_precision_loss, reason = "a number of Lua is a double")]
+            Value::Integer(number) => Some(Self::Number(*number as f64)),
             value => value.as_f64().map(Self::Number),
         }
     }

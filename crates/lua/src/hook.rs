@@ -33,7 +33,10 @@ impl OnAccess for Hook {
 
 impl OnBeforeProxy for Hook {
     fn before_proxy(&self, exchange: &mut Exchange<'_>) -> Flow {
-        self.run(Phase::BeforeProxy, exchange)
+        match self.run(Phase::BeforeProxy, exchange) {
+            Flow::Next => printed(exchange),
+            flow => flow,
+        }
     }
 }
 
@@ -272,16 +275,30 @@ pub(crate) fn conclude(run: &Run, results: MultiValue) -> mlua::Result<Flow> {
         let text: mlua::LuaString = run.vm.limited(|| run.vm.prelude()?.body_text.call(body))?;
         request.out.borrow_mut().extend_from_slice(&text.as_bytes());
     }
+    // What was printed is sent before an upstream would be asked: later plugins may print, too.
+    let goes_on = matches!(run.caller().phase, Phase::Rewrite | Phase::Access);
     Ok(match code {
         Some(code) => exited(run, code),
-        None if request.out.borrow().is_empty() => Flow::Next,
+        None if goes_on || request.out.borrow().is_empty() => Flow::Next,
         None => exited(run, 200),
     })
 }
 
 /// What `ngx.exit` comes to.
 pub(crate) fn exited(run: &Run, code: i64) -> Flow {
-    let Some(request) = &run.caller().request else { return Flow::Next };
+    run.caller().request.as_ref().map_or(Flow::Next, |request| reply(request, code))
+}
+
+/// Answers with what was printed, if anything was.
+fn printed(exchange: &Exchange<'_>) -> Flow {
+    let all = exchange.extension::<Requests>();
+    let mut all = all.into_iter().flat_map(|all| &all.0);
+    let found = all.find(|request| !request.out.borrow().is_empty());
+    found.map_or(Flow::Next, |request| reply(request, 200))
+}
+
+/// The answer with this status and what was printed.
+fn reply(request: &RequestState, code: i64) -> Flow {
     let out = request.out.take();
     let fields = request.fields.take();
     let set = request.status.get();

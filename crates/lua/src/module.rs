@@ -111,7 +111,9 @@ pub(crate) fn hooks(bound: Arc<Bound>, phases: &[Phase]) -> Hooks {
     Hooks {
         rewrite: has(Phase::Rewrite).then(|| Arc::clone(&hook) as _),
         access: has(Phase::Access).then(|| Arc::clone(&hook) as _),
-        before_proxy: has(Phase::BeforeProxy).then(|| Arc::clone(&hook) as _),
+        // Also to send what the phases before have printed.
+        before_proxy: (has(Phase::Rewrite) || has(Phase::Access) || has(Phase::BeforeProxy))
+            .then(|| Arc::clone(&hook) as _),
         response: filters.then(|| Arc::clone(&hook) as _),
         log: has(Phase::Log).then(|| Arc::clone(&hook) as _),
         preread: has(Phase::Preread).then(|| Arc::clone(&hook) as _),

@@ -142,3 +142,16 @@ loaded["apisix.core"] = setmetatable(core, {
         return found
     end,
 })
+
+-- Plugins check patterns by it.
+preload["resty.core.regex"] = preload["resty.core.regex"] or function()
+    return {
+        re_match_compile = function(pattern, options)
+            local _, err = ngx.re.match("", pattern, options)
+            if err then
+                return nil, err
+            end
+            return {}
+        end,
+    }
+end

@@ -117,6 +117,25 @@ fn later_phases_see_what_earlier_ones_left() {
 }
 
 #[test]
+fn what_is_printed_is_sent_when_all_plugins_have_run() {
+    let registry = registry(settings());
+    let function = |body: &str| format!("return function(conf, ctx) {body} end");
+    let plugins = |last: &str| {
+        json!({
+            "serverless-pre-function": {"phase": "rewrite", "functions": [function("ngx.status = 201 ngx.say('a')")]},
+            "serverless-post-function": {"functions": [function(last)]},
+        })
+    };
+    for (last, expected) in
+        [("ngx.say('b')", "201 a\nb\n"), ("return 403", "201 a\n"), ("error('x')", "500 "), ("", "201 a\n")]
+    {
+        let chain = testkit::chain(&registry, &plugins(last)).expect("valid");
+        let bench = Bench::new("GET /");
+        assert_eq!(text(testkit::request(&chain, &mut bench.exchange())), expected, "{last}");
+    }
+}
+
+#[test]
 fn responses_are_changed_in_their_phases() {
     let bench = Bench::new("GET /a");
     let mut exchange = bench.exchange();
@@ -254,7 +273,7 @@ fn http_calls_go_by_the_worker() {
 
 #[test]
 fn dictionaries_are_shared_by_the_code_of_a_host() {
-    let body = "return 200, tostring(select(2, xpcall(function()
+    let body = "return 200, tostring((select(2, xpcall(function()
         local dict = ngx.shared['plugin-limit-req']
         assert(dict:set('k', 'v') and dict:get('k') == 'v')
         assert(dict:incr('n', 2, 10) == 12 and dict:incr('n', 1) == 13)
@@ -267,7 +286,7 @@ fn dictionaries_are_shared_by_the_code_of_a_host() {
         assert(dict:ttl('n') == 0 and #dict:get_keys() >= 3)
         dict:flush_all() assert(#dict:get_keys() == 0)
         assert(ngx.shared.unknown == nil)
-        end, debug.traceback)))";
+        end, debug.traceback))))";
     assert_eq!(text(answer("GET /", body)), "200 nil");
 }
 

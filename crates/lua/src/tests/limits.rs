@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 fn endless_loops_are_stopped_with_the_compiler_on() {
     let before = Instant::now();
     for body in [
-        "assert(jit.status()) while true do end",
-        "local i = 0 while true do i = i + 1 end",
+        "jit.on() assert(jit.status()) while true do end",
+        "jit.on() local i = 0 while true do i = i + 1 end",
         "while true do pcall(function() while true do end end) end",
         "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end",
         "local co = coroutine.wrap(function() while true do end end) co()",
