@@ -1,7 +1,7 @@
 //! Servers that plugins' configurations name by URL.
 
 use crate::services::{is_authority, is_target};
-use crate::{CompileContext, UpstreamChoice};
+use crate::{CompileContext, UpstreamChoice, UpstreamCompiler};
 use model::ConfigError;
 use serde_json::json;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl CompileContext<'_> {
     /// # Errors
     /// A URL that is none, or names another scheme.
     pub fn endpoint(&self, url: &str, options: EndpointOptions) -> Result<Endpoint, Vec<ConfigError>> {
-        self.endpoint_of(&["http", "https"], url, options)
+        self.upstreams().endpoint(url, options)
     }
 
     /// As [`Self::endpoint`], for URLs with one of `schemes`: also `grpc` and `grpcs`, which are asked over HTTP/2.
@@ -52,6 +52,25 @@ impl CompileContext<'_> {
     /// # Errors
     /// As [`Self::endpoint`].
     pub fn endpoint_of(
+        &self,
+        schemes: &[&str],
+        url: &str,
+        options: EndpointOptions,
+    ) -> Result<Endpoint, Vec<ConfigError>> {
+        self.upstreams().endpoint_of(schemes, url, options)
+    }
+}
+
+impl UpstreamCompiler {
+    /// As [`CompileContext::endpoint`], for a URL that the plugin learns while it runs: an identity provider's endpoint.
+    ///
+    /// # Errors
+    /// A URL that is none, or names another scheme.
+    pub fn endpoint(&self, url: &str, options: EndpointOptions) -> Result<Endpoint, Vec<ConfigError>> {
+        self.endpoint_of(&["http", "https"], url, options)
+    }
+
+    fn endpoint_of(
         &self,
         schemes: &[&str],
         url: &str,
@@ -76,7 +95,7 @@ impl CompileContext<'_> {
             return Err(bad("the URL has characters that must be percent-encoded"));
         }
         let port = port.unwrap_or(if matches!(scheme, "https" | "grpcs") { 443 } else { 80 });
-        let upstream = self.upstream(&json!({
+        let upstream = self.compile(&json!({
             "type": "roundrobin",
             "scheme": scheme,
             "pass_host": "node",

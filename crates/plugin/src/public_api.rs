@@ -1,6 +1,6 @@
 //! What plugins answer to clients: endpoints that are reached where a route opens them, and nowhere else.
 
-use crate::{CompileUpstream, Exchange, Flow, Shared};
+use crate::{CompileUpstream, Exchange, Flow, Shared, UpstreamCompiler};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,6 +25,14 @@ pub struct ApiContext<'a> {
     /// The plugin's `plugin_metadata`. The endpoints are made again when it changes.
     pub metadata: Option<&'a Value>,
     pub(crate) compile_upstream: CompileUpstream,
+}
+
+impl ApiContext<'_> {
+    /// Returns what compiles upstreams once an endpoint is asked.
+    #[must_use]
+    pub fn upstreams(&self) -> UpstreamCompiler {
+        UpstreamCompiler { compile: self.compile_upstream, shared: Arc::clone(self.shared) }
+    }
 }
 
 /// Makes a plugin's endpoints.
