@@ -9,6 +9,7 @@ mod auth;
 mod compression;
 mod decoding;
 mod headers;
+mod jose;
 mod limit_key;
 pub mod logging;
 mod random;

@@ -1,14 +1,15 @@
 //! The keys that signatures of tokens are checked with (RFC 7518).
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use model::ConfigError;
 use ring::{hmac, signature};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// The algorithms of `alg` that a consumer may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) enum Algorithm {
+pub(crate) enum Algorithm {
     HS256,
     HS384,
     HS512,
@@ -26,14 +27,37 @@ pub(super) enum Algorithm {
 }
 
 /// A key, ready to check signatures.
-pub(super) enum Key {
+pub(crate) enum Key {
     Secret(hmac::Key),
     Public(signature::UnparsedPublicKey<Vec<u8>>),
+    /// An RSA key by its numbers, as a JWK has them.
+    Rsa(&'static signature::RsaParameters, signature::RsaPublicKeyComponents<Vec<u8>>),
 }
 
 impl Algorithm {
+    const ALL: [Self; 13] = [
+        Self::HS256,
+        Self::HS384,
+        Self::HS512,
+        Self::RS256,
+        Self::RS384,
+        Self::RS512,
+        Self::ES256,
+        Self::ES384,
+        Self::ES512,
+        Self::PS256,
+        Self::PS384,
+        Self::PS512,
+        Self::EdDsa,
+    ];
+
+    /// The algorithm called `name`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
     /// The name in a token's header.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::HS256 => "HS256",
             Self::HS384 => "HS384",
@@ -52,7 +76,7 @@ impl Algorithm {
     }
 
     /// The digest of an algorithm with a shared secret; `None` for those with key pairs.
-    pub(super) fn digest(self) -> Option<hmac::Algorithm> {
+    pub(crate) fn digest(self) -> Option<hmac::Algorithm> {
         match self {
             Self::HS256 => Some(hmac::HMAC_SHA256),
             Self::HS384 => Some(hmac::HMAC_SHA384),
@@ -61,7 +85,8 @@ impl Algorithm {
         }
     }
 
-    fn verification(self) -> Option<&'static dyn signature::VerificationAlgorithm> {
+    /// The parameters of an algorithm with RSA keys.
+    fn rsa(self) -> Option<&'static signature::RsaParameters> {
         Some(match self {
             Self::RS256 => &signature::RSA_PKCS1_2048_8192_SHA256,
             Self::RS384 => &signature::RSA_PKCS1_2048_8192_SHA384,
@@ -69,10 +94,19 @@ impl Algorithm {
             Self::PS256 => &signature::RSA_PSS_2048_8192_SHA256,
             Self::PS384 => &signature::RSA_PSS_2048_8192_SHA384,
             Self::PS512 => &signature::RSA_PSS_2048_8192_SHA512,
+            _ => return None,
+        })
+    }
+
+    fn verification(self) -> Option<&'static dyn signature::VerificationAlgorithm> {
+        if let Some(rsa) = self.rsa() {
+            return Some(rsa);
+        }
+        Some(match self {
             Self::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
             Self::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
             Self::EdDsa => &signature::ED25519,
-            Self::HS256 | Self::HS384 | Self::HS512 | Self::ES512 => return None,
+            _ => return None,
         })
     }
 }
@@ -82,7 +116,7 @@ impl Key {
     ///
     /// # Errors
     /// When it is none, or the algorithm isn't there.
-    pub(super) fn public(algorithm: Algorithm, pem: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn public(algorithm: Algorithm, pem: &str) -> Result<Self, ConfigError> {
         let Some(verification) = algorithm.verification() else {
             let message = format!("{} is not there in this build", algorithm.name());
             return Err(ConfigError::new("/algorithm", message));
@@ -91,13 +125,42 @@ impl Key {
         Ok(Self::Public(signature::UnparsedPublicKey::new(verification, key)))
     }
 
+    /// The key of a JWK (RFC 7517) for `algorithm`; `None` where the JWK is of another kind, or has no public key.
+    /// Symmetric keys never count: who publishes one has published what it signs.
+    pub(crate) fn of_jwk(jwk: &Map<String, Value>, algorithm: Algorithm) -> Option<Self> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?.trim_end_matches('=')).ok();
+        if let Some(parameters) = algorithm.rsa() {
+            let (n, e) = (text("kty") == Some("RSA")).then(|| number("n").zip(number("e")))??;
+            return Some(Self::Rsa(parameters, signature::RsaPublicKeyComponents { n, e }));
+        }
+        let key = match (algorithm, text("kty")?, text("crv")?) {
+            (Algorithm::ES256, "EC", "P-256") => point(&number("x")?, &number("y")?, 32),
+            (Algorithm::ES384, "EC", "P-384") => point(&number("x")?, &number("y")?, 48),
+            (Algorithm::EdDsa, "OKP", "Ed25519") => number("x")?,
+            _ => return None,
+        };
+        Some(Self::Public(signature::UnparsedPublicKey::new(algorithm.verification()?, key)))
+    }
+
     /// Whether `signature` is that of `message`.
-    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Secret(key) => hmac::verify(key, message, signature).is_ok(),
             Self::Public(key) => key.verify(message, signature).is_ok(),
+            Self::Rsa(parameters, key) => key.verify(parameters, message, signature).is_ok(),
         }
     }
+}
+
+/// An uncompressed point (SEC 1 section 2.3.3) with coordinates of `bytes` bytes.
+fn point(x: &[u8], y: &[u8], bytes: usize) -> Vec<u8> {
+    let mut point = vec![4];
+    for coordinate in [x, y] {
+        point.extend(std::iter::repeat_n(0, bytes.saturating_sub(coordinate.len())));
+        point.extend_from_slice(coordinate);
+    }
+    point
 }
 
 /// The key itself: what stands in the bit string of a `SubjectPublicKeyInfo`, or the whole of an `RSAPublicKey`.
@@ -110,11 +173,30 @@ fn key_bits(pem: &str) -> Option<Vec<u8>> {
     if label == "RSA PUBLIC KEY" {
         return Some(der);
     }
+    if label == "CERTIFICATE" {
+        return certified(&der);
+    }
     let (info, _) = element(&der, 0x30)?;
     let (_algorithm, rest) = element(info, 0x30)?;
     let (bits, _) = element(rest, 0x03)?;
     // The first byte says how many bits of the last one don't count: none in a key.
     Some(bits.strip_prefix(&[0])?.to_vec())
+}
+
+/// The key in a certificate (RFC 5280 section 4.1): the seventh member of its body, or the sixth where that has no version.
+fn certified(der: &[u8]) -> Option<Vec<u8>> {
+    let (certificate, _) = element(der, 0x30)?;
+    let (mut rest, _) = element(certificate, 0x30)?;
+    if rest.first() == Some(&0xa0) {
+        rest = element(rest, 0xa0)?.1;
+    }
+    // Serial number, signature algorithm, issuer, validity, subject.
+    for tag in [0x02, 0x30, 0x30, 0x30, 0x30] {
+        rest = element(rest, tag)?.1;
+    }
+    let (info, _) = element(rest, 0x30)?;
+    let (_algorithm, rest) = element(info, 0x30)?;
+    Some(element(rest, 0x03)?.0.strip_prefix(&[0])?.to_vec())
 }
 
 /// The content of the DER element with this tag at the start of `der`, and what follows it.

@@ -23,14 +23,11 @@
 //! - With `store_in_ctx` the token's payload is the variable `$jwt_auth_payload`, as JSON.
 //! - A credential with `_meta.disable` authenticates nobody.
 
-mod key;
-mod token;
-
 use crate::auth::{self, Door};
+use crate::jose::{Algorithm, Key, TimeClaim, Token};
 use crate::text::decode_arg;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use key::{Algorithm, Key};
 use model::ConfigError;
 use plugin::{Authenticator, CompileContext, Exchange, Flow, Identity, OnRewrite, Plugin, PluginDef};
 use ring::hmac;
@@ -38,7 +35,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stdx::{Clock, Secret};
-use token::{TimeClaim, Token};
 
 /// The plugin's definition.
 #[must_use]
