@@ -9,6 +9,7 @@ mod auth;
 mod compression;
 mod decoding;
 mod headers;
+mod identity;
 mod jose;
 mod limit_key;
 pub mod logging;
@@ -23,20 +24,25 @@ pub mod acl;
 pub mod ai;
 pub mod api_breaker;
 pub mod attach_consumer_label;
+pub mod authz_casdoor;
+pub mod authz_keycloak;
 pub mod basic_auth;
 pub mod batch_requests;
 pub mod brotli;
+pub mod cas_auth;
 pub mod clickhouse_logger;
 pub mod client_control;
 pub mod consumer_restriction;
 pub mod cors;
 pub mod csrf;
 pub mod datadog;
+pub mod dingtalk_auth;
 pub mod echo;
 pub mod elasticsearch_logger;
 pub mod error_page;
 pub mod example_plugin;
 pub mod fault_injection;
+pub mod feishu_auth;
 pub mod file_logger;
 pub mod forward_auth;
 pub mod google_cloud_logging;
@@ -84,6 +90,7 @@ pub mod traffic_split;
 pub mod ua_restriction;
 pub mod udp_logger;
 pub mod uri_blocker;
+pub mod wolf_rbac;
 pub mod workflow;
 pub mod zipkin;
 
@@ -93,20 +100,25 @@ pub const ALL: &[fn() -> PluginDef] = &[
     ai::def,
     api_breaker::def,
     attach_consumer_label::def,
+    authz_casdoor::def,
+    authz_keycloak::def,
     basic_auth::def,
     batch_requests::def,
     brotli::def,
+    cas_auth::def,
     clickhouse_logger::def,
     client_control::def,
     consumer_restriction::def,
     cors::def,
     csrf::def,
     datadog::def,
+    dingtalk_auth::def,
     echo::def,
     elasticsearch_logger::def,
     error_page::def,
     example_plugin::def,
     fault_injection::def,
+    feishu_auth::def,
     file_logger::def,
     forward_auth::def,
     google_cloud_logging::def,
@@ -153,6 +165,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     ua_restriction::def,
     udp_logger::def,
     uri_blocker::def,
+    wolf_rbac::def,
     workflow::def,
     zipkin::def,
 ];
