@@ -1,5 +1,7 @@
 //! What auth plugins have in common: the answer to who is not let in, and the anonymous consumer.
 
+use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use plugin::{Exchange, Flow, Identity, Reply, log_for};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -64,4 +66,20 @@ pub(crate) fn anonymous_consumer_schema() -> Value {
 pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b));
     a.len() == b.len() && std::hint::black_box(difference) == 0
+}
+
+/// With or without padding, as nginx's Lua module.
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// What an `Authorization` field of the scheme `Basic` holds, white space taken out as APISIX does.
+pub(crate) fn user_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, rest) = header.split_at_checked(5)?;
+    let encoded = rest.strip_prefix(b" ").filter(|_| scheme.eq_ignore_ascii_case(b"basic"))?;
+    let decoded = BASE64.decode(encoded.trim_ascii()).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let bare = |part: &[u8]| part.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    Some((bare(&decoded[..colon]), bare(&decoded[colon + 1..])))
 }

@@ -20,8 +20,6 @@
 //! - A credential with `_meta.disable` authenticates nobody.
 
 use crate::auth::{self, Door};
-use base64::Engine;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use model::ConfigError;
 use plugin::{Authenticator, CompileContext, Exchange, Flow, OnRewrite, Plugin, PluginDef};
 use serde::Deserialize;
@@ -55,12 +53,6 @@ pub struct CredentialConfig {
 
 /// A password.
 pub struct Password(String);
-
-/// With or without padding, as nginx's Lua module.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 impl Plugin for BasicAuth {
     type Config = Self;
@@ -106,7 +98,7 @@ impl OnRewrite for BasicAuth {
         let consumers = exchange.consumers;
         let found = match exchange.request.header(b"authorization") {
             None => Err("Missing authorization in request"),
-            Some(header) => match user_and_password(header) {
+            Some(header) => match auth::user_and_password(header) {
                 None => Err("Invalid authorization in request"),
                 Some((user, password)) => consumers
                     .find::<Self>(&user)
@@ -121,16 +113,6 @@ impl OnRewrite for BasicAuth {
         }
         flow
     }
-}
-
-/// What an `Authorization` field of the scheme `Basic` holds, white space taken out as APISIX does.
-fn user_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (scheme, rest) = header.split_at_checked(5)?;
-    let encoded = rest.strip_prefix(b" ").filter(|_| scheme.eq_ignore_ascii_case(b"basic"))?;
-    let decoded = BASE64.decode(encoded.trim_ascii()).ok()?;
-    let colon = decoded.iter().position(|byte| *byte == b':')?;
-    let bare = |part: &[u8]| part.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    Some((bare(&decoded[..colon]), bare(&decoded[colon + 1..])))
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ mod compression;
 mod decoding;
 mod headers;
 mod identity;
+mod idle;
 mod jose;
+mod ldap;
 mod limit_key;
 pub mod logging;
 mod random;
@@ -56,6 +58,8 @@ pub mod jwe_decrypt;
 pub mod jwt_auth;
 pub mod key_auth;
 pub mod lago;
+pub mod ldap_auth;
+pub mod ldap_auth_advanced;
 pub mod limit_conn;
 pub mod limit_count;
 pub mod limit_req;
@@ -132,6 +136,8 @@ pub const ALL: &[fn() -> PluginDef] = &[
     jwt_auth::def,
     key_auth::def,
     lago::def,
+    ldap_auth::def,
+    ldap_auth_advanced::def,
     limit_conn::def,
     limit_count::def,
     limit_req::def,

@@ -18,6 +18,7 @@ mod opa;
 mod peer;
 mod process;
 mod redis;
+mod slapd;
 mod traffic;
 mod upstream;
 
@@ -33,5 +34,6 @@ pub use opa::Opa;
 pub use peer::Peer;
 pub use process::{Process, binary, eventually, free_ports, program, refused};
 pub use redis::Redis;
+pub use slapd::Slapd;
 pub use traffic::Traffic;
 pub use upstream::{Seen, Upstream};

@@ -34,6 +34,7 @@ const NEEDS: &[Need] = &[
     need("redis-cli", Source::Package("redis-tools"), "makes clusters of it, and looks into it"),
     need("curl", Source::Package("curl"), "the client of the end-to-end tests"),
     need("python3", Source::Package("python3"), "runs the measuring scripts"),
+    need("slapd", Source::Package("slapd"), "the directory of the tests of LDAP"),
     need("nghttp", Source::Referee("nghttp2-client"), "loads a page by HTTP/2"),
     need("chromium", Source::Referee("chromium"), "loads a page as people do"),
     need(

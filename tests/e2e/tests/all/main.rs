@@ -33,6 +33,7 @@ mod headers;
 mod http2;
 mod http2_floods;
 mod http2_upstreams;
+mod ldap;
 mod leaving_clients;
 mod life;
 mod limits;
