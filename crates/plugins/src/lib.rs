@@ -26,6 +26,7 @@ pub mod acl;
 pub mod ai;
 pub mod api_breaker;
 pub mod attach_consumer_label;
+pub mod authz_casbin;
 pub mod authz_casdoor;
 pub mod authz_keycloak;
 pub mod basic_auth;
@@ -104,6 +105,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     ai::def,
     api_breaker::def,
     attach_consumer_label::def,
+    authz_casbin::def,
     authz_casdoor::def,
     authz_keycloak::def,
     basic_auth::def,
