@@ -71,6 +71,7 @@ pub mod mqtt_proxy;
 pub mod multi_auth;
 pub mod node_status;
 pub mod opa;
+pub mod openid_connect;
 pub mod prometheus;
 pub mod proxy_buffering;
 pub mod proxy_cache;
@@ -149,6 +150,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     multi_auth::def,
     node_status::def,
     opa::def,
+    openid_connect::def,
     prometheus::def,
     proxy_buffering::def,
     proxy_cache::def,
