@@ -33,6 +33,7 @@ pub mod basic_auth;
 pub mod batch_requests;
 pub mod brotli;
 pub mod cas_auth;
+pub mod chaitin_waf;
 pub mod clickhouse_logger;
 pub mod client_control;
 pub mod consumer_restriction;
@@ -113,6 +114,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     batch_requests::def,
     brotli::def,
     cas_auth::def,
+    chaitin_waf::def,
     clickhouse_logger::def,
     client_control::def,
     consumer_restriction::def,

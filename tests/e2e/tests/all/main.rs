@@ -14,6 +14,7 @@ mod caching_parts;
 mod centre;
 mod centre_crashes;
 mod centre_rejected;
+mod chaitin_waf;
 mod compressed;
 mod connections;
 mod control_servers;
