@@ -6,6 +6,7 @@ use plugin::PluginDef;
 
 mod amount;
 mod auth;
+mod cloud_function;
 mod compression;
 mod decoding;
 mod headers;
@@ -29,6 +30,8 @@ pub mod attach_consumer_label;
 pub mod authz_casbin;
 pub mod authz_casdoor;
 pub mod authz_keycloak;
+pub mod aws_lambda;
+pub mod azure_functions;
 pub mod basic_auth;
 pub mod batch_requests;
 pub mod brotli;
@@ -72,7 +75,9 @@ pub mod mqtt_proxy;
 pub mod multi_auth;
 pub mod node_status;
 pub mod opa;
+pub mod openfunction;
 pub mod openid_connect;
+pub mod openwhisk;
 pub mod prometheus;
 pub mod proxy_buffering;
 pub mod proxy_cache;
@@ -110,6 +115,8 @@ pub const ALL: &[fn() -> PluginDef] = &[
     authz_casbin::def,
     authz_casdoor::def,
     authz_keycloak::def,
+    aws_lambda::def,
+    azure_functions::def,
     basic_auth::def,
     batch_requests::def,
     brotli::def,
@@ -152,7 +159,9 @@ pub const ALL: &[fn() -> PluginDef] = &[
     multi_auth::def,
     node_status::def,
     opa::def,
+    openfunction::def,
     openid_connect::def,
+    openwhisk::def,
     prometheus::def,
     proxy_buffering::def,
     proxy_cache::def,

@@ -49,7 +49,7 @@ pub(crate) fn fields<'x>(exchange: &'x Exchange<'_>) -> impl Iterator<Item = (&'
 }
 
 /// Whether a field belongs to the message that it came in and not to the request.
-fn is_of_message(name: &str) -> bool {
+pub(crate) fn is_of_message(name: &str) -> bool {
     is_of_connection(name) || ["host", "expect"].iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 

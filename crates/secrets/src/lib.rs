@@ -24,5 +24,5 @@ pub use reference::ManagedRef;
 pub use references::{Lifetimes, References};
 pub use sealing::{MASK, Sealing};
 pub use secrets::{Revealed, Secrets};
-pub use source::GoogleTokens;
+pub use source::{GoogleTokens, sigv4};
 pub use well_known::is_well_known_admin_key;

@@ -64,7 +64,7 @@ fn secret(client: &Client, config: &AwsSecret, name: &str) -> Result<String, Mis
         service: "secretsmanager",
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let signed = sigv4::sign(&credentials, now, "POST", "/", &headers, body.as_bytes());
+    let signed = sigv4::sign(&credentials, now, "POST", ("/", ""), &headers, body.as_bytes());
     headers.push(("x-amz-date", signed.date));
     headers.push(("authorization", signed.authorization));
     let lines: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();

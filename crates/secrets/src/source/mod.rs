@@ -3,7 +3,7 @@
 mod aws;
 mod gcp;
 mod gcp_token;
-mod sigv4;
+pub mod sigv4;
 mod vault;
 
 pub use gcp_token::GoogleTokens;

@@ -1,30 +1,35 @@
-//! AWS Signature Version 4 of a request without a query.
+//! AWS Signature Version 4 of a request.
 
 use ring::{digest, hmac};
 use std::fmt::Write as _;
 
 /// Who signs, and for which service.
-pub(super) struct Credentials<'a> {
-    pub(super) access_key_id: &'a str,
-    pub(super) secret_access_key: &'a str,
-    pub(super) region: &'a str,
-    pub(super) service: &'a str,
+pub struct Credentials<'a> {
+    /// The id of the access key.
+    pub access_key_id: &'a str,
+    /// The secret of the access key.
+    pub secret_access_key: &'a str,
+    /// The region: `us-east-1`.
+    pub region: &'a str,
+    /// The service: `execute-api`.
+    pub service: &'a str,
 }
 
 /// The header fields that signing adds.
-pub(super) struct Signed {
+pub struct Signed {
     /// `X-Amz-Date`
-    pub(super) date: String,
+    pub date: String,
     /// `Authorization`
-    pub(super) authorization: String,
+    pub authorization: String,
 }
 
-/// Signs a request at `now`, in seconds since 1970. `headers` have lower case names and trimmed values; all are signed.
-pub(super) fn sign(
+/// Signs a request at `now`, in seconds since 1970. `path` and `query` are canonical: encoded, and the query's arguments
+/// sorted. `headers` have lower case names and trimmed values; all are signed.
+pub fn sign(
     credentials: &Credentials<'_>,
     now: u64,
     method: &str,
-    path: &str,
+    (path, query): (&str, &str),
     headers: &[(&str, String)],
     body: &[u8],
 ) -> Signed {
@@ -37,7 +42,7 @@ pub(super) fn sign(
     let lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
     let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
     let names = names.join(";");
-    let request = format!("{method}\n{path}\n\n{lines}\n{names}\n{}", sha256(body));
+    let request = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{}", sha256(body));
     let scope = format!("{day}/{}/{}/aws4_request", credentials.region, credentials.service);
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", sha256(request.as_bytes()));
     let secret = format!("AWS4{}", credentials.secret_access_key);
@@ -102,10 +107,19 @@ mod tests {
         };
         let host = ("host", "example.amazonaws.com".to_owned());
         let form = ("content-type", "application/x-www-form-urlencoded".to_owned());
-        for (name, method, headers, body, signature) in [
+        for (name, method, query, headers, body, signature) in [
+            (
+                "get-vanilla-query-order-key-case",
+                "GET",
+                "Param1=value1&Param2=value2",
+                vec![host.clone()],
+                "",
+                "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
+            ),
             (
                 "get-vanilla",
                 "GET",
+                "",
                 vec![host.clone()],
                 "",
                 "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31",
@@ -113,6 +127,7 @@ mod tests {
             (
                 "post-vanilla",
                 "POST",
+                "",
                 vec![host.clone()],
                 "",
                 "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b",
@@ -120,12 +135,13 @@ mod tests {
             (
                 "post-x-www-form-urlencoded",
                 "POST",
+                "",
                 vec![form, host.clone()],
                 "Param1=value1",
                 "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
             ),
         ] {
-            let signed = sign(&credentials, MOMENT, method, "/", &headers, body.as_bytes());
+            let signed = sign(&credentials, MOMENT, method, ("/", query), &headers, body.as_bytes());
             assert_eq!(signed.date, "20150830T123600Z");
             assert!(
                 signed.authorization.ends_with(&format!("Signature={signature}")),
