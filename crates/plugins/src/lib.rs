@@ -74,6 +74,7 @@ pub mod mocking;
 pub mod mqtt_proxy;
 pub mod multi_auth;
 pub mod node_status;
+pub mod oas_validator;
 pub mod opa;
 pub mod openfunction;
 pub mod openid_connect;
@@ -158,6 +159,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     mocking::def,
     multi_auth::def,
     node_status::def,
+    oas_validator::def,
     opa::def,
     openfunction::def,
     openid_connect::def,
