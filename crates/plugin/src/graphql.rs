@@ -36,6 +36,12 @@ pub(crate) fn first_operation(document: &str) -> Option<Operation> {
     definitions.swap_remove(0).into()
 }
 
+/// How many definitions `document` has: operations and fragments. `None` where it is no GraphQL.
+#[must_use]
+pub fn definition_count(document: &str) -> Option<usize> {
+    definitions(&tokens(document)?).map(|all| all.len())
+}
+
 /// All definitions of a document: something before `{`, and a balanced selection set.
 fn definitions(tokens: &[Token<'_>]) -> Option<Vec<Operation>> {
     let mut all = Vec::new();

@@ -94,6 +94,7 @@ pub use external_user::ExternalUser;
 pub use flow::{Flow, Resume, StreamFlow};
 pub use form::{fields as form_fields, query_args};
 pub use gateway::Gateway;
+pub use graphql::definition_count as graphql_definitions;
 pub use headers::{HeaderEdits, NameLengths};
 pub use held::{HELD_BYTES_MAX, HeldBytes, REQUEST_BYTES_MAX};
 pub use hooks::{Hooks, OnAccess, OnBeforeProxy, OnLog, OnPreread, OnResponse, OnRewrite, OnStreamLog};

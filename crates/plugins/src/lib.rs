@@ -43,6 +43,7 @@ pub mod consumer_restriction;
 pub mod cors;
 pub mod csrf;
 pub mod datadog;
+pub mod degraphql;
 pub mod dingtalk_auth;
 pub mod echo;
 pub mod elasticsearch_logger;
@@ -129,6 +130,7 @@ pub const ALL: &[fn() -> PluginDef] = &[
     cors::def,
     csrf::def,
     datadog::def,
+    degraphql::def,
     dingtalk_auth::def,
     echo::def,
     elasticsearch_logger::def,
