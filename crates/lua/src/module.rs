@@ -284,7 +284,7 @@ fn control(
     state.detached.replace(Some(Detached { vars, ..Default::default() }));
     let before = {
         let mut current = vm.current.borrow_mut();
-        std::mem::replace(&mut current.request, Some(Rc::clone(&state)))
+        current.request.replace(Rc::clone(&state))
     };
     let result = vm.loading(|| handler.call::<(Value, Value)>(state.ctx.clone()));
     vm.current.borrow_mut().request = before;

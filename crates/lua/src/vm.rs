@@ -57,6 +57,9 @@ pub(crate) mod mark {
     }
 }
 
+/// An instance, and what lives as long as the configuration that it belongs to.
+type Kept = (Weak<()>, Rc<Instance>);
+
 /// A VM with its libraries and the plugins' state in it.
 pub(crate) struct Vm {
     pub(crate) lua: Lua,
@@ -70,7 +73,7 @@ pub(crate) struct Vm {
     stopping: Rc<Cell<bool>>,
     pub(crate) prelude: OnceCell<Prelude>,
     idle: RefCell<Vec<Thread>>,
-    instances: RefCell<HashMap<u64, (Weak<()>, Rc<Instance>)>>,
+    instances: RefCell<HashMap<u64, Kept>>,
     /// The worker's services, as far as anybody has brought them.
     pub(crate) services: RefCell<Option<Rc<dyn Services>>>,
     pub(crate) next_thread: Cell<u32>,

@@ -156,7 +156,7 @@ impl AuthzCasdoor {
             if is_local(&target) { target } else { "/".to_owned() }.into(),
         );
         let secure = exchange.client.scheme() == "https";
-        if !self.logins.write(&login, now_s, secure, &exchange.request, &mut exchange.reply_headers) {
+        if !self.logins.write(&login, now_s, secure, &exchange.request, exchange.reply_headers) {
             log_for!(error, exchange, "authz-casdoor: the request's URI is too long for a session");
             return Flow::status(503);
         }
@@ -206,7 +206,7 @@ impl AuthzCasdoor {
         let Some((endpoint, call)) = call else { return Flow::status(503) };
         // Whatever comes of it, this state has been used.
         let secure = exchange.client.scheme() == "https";
-        self.logins.clear(secure, &exchange.request, &mut exchange.reply_headers);
+        self.logins.clear(secure, &exchange.request, exchange.reply_headers);
         let services = Rc::clone(exchange.services);
         let (sessions, client_id) = (Arc::clone(&self.sessions), client_id.clone());
         Flow::wait(async move { ask_json(&services, &endpoint, call).await }, move |answer, exchange| {
@@ -221,7 +221,7 @@ impl AuthzCasdoor {
             session.insert("client_id".to_owned(), client_id.into());
             session.insert("expires_at".to_owned(), now_s.saturating_add(lifetime_s).into());
             let secure = exchange.client.scheme() == "https";
-            if !sessions.write(&session, now_s, secure, &exchange.request, &mut exchange.reply_headers) {
+            if !sessions.write(&session, now_s, secure, &exchange.request, exchange.reply_headers) {
                 return Flow::status(503);
             }
             Flow::reply(Reply::status(302).with_header("Location", original))
@@ -263,7 +263,7 @@ mod tests {
     fn run(chain: &Chain, bench: &Bench) -> (u16, Vec<String>, String) {
         let mut exchange = bench.exchange();
         let reply = testkit::request(chain, &mut exchange);
-        let lines = testkit::lines(&exchange.reply_headers);
+        let lines = testkit::lines(exchange.reply_headers);
         let cookies = lines.lines().filter(|line| !line.contains("Max-Age=0"));
         let cookies = cookies.filter_map(|line| line.strip_prefix("Set-Cookie: ")?.split(';').next());
         let location = reply.as_ref().and_then(|reply| reply.header(b"location"));

@@ -314,7 +314,7 @@ impl CasAuth {
             });
             match session {
                 Ok(session) => {
-                    let fields = &mut exchange.reply_headers;
+                    let fields = &mut *exchange.reply_headers;
                     fields.append("Set-Cookie", set_cookie(&site.cookie, &session, &site.attributes, None));
                     fields.append("Set-Cookie", cleared(REQUEST_URI, &site.attributes));
                     Flow::reply(Reply::status(302).with_header("Location", asked))

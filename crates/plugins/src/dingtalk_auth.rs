@@ -236,7 +236,7 @@ mod tests {
             (calls[1].target.as_str(), &*calls[1].body),
             ("/user?access_token=t%261", &br#"{"code":"c&"}"#[..])
         );
-        let lines = testkit::lines(&exchange.reply_headers);
+        let lines = testkit::lines(exchange.reply_headers);
         let cookie =
             lines.strip_prefix("Set-Cookie: ").and_then(|line| line.split(';').next()).expect("a cookie");
         assert!(

@@ -112,7 +112,7 @@ fn header(lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
 fn set_header(lua: &Lua, name: &str, value: Value, beside: bool) -> mlua::Result<()> {
     let values = values(lua, value)?;
     let edited = lent::edit(|exchange| {
-        let headers = &mut exchange.reply_headers;
+        let headers = &mut *exchange.reply_headers;
         match values.split_first() {
             None => headers.remove(name),
             Some((first, rest)) => {

@@ -167,9 +167,6 @@ fn the_header_names_the_user_and_metadata_the_rules() {
         [json!({}), json!({"model": RBAC, "policy": POLICY}), json!({"model_path": "a", "policy_path": "b"})]
     {
         let errors = compile(config, None).expect_err("no username");
-        assert!(
-            errors[0].message.contains("value should match only one schema, but matches none"),
-            "{errors:?}"
-        );
+        assert!(errors[0].message.contains("required"), "{errors:?}");
     }
 }

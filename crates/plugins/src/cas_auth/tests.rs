@@ -24,7 +24,7 @@ fn chain(callback: &str) -> Chain {
 fn run(chain: &Chain, bench: &Bench) -> (u16, Vec<String>, String) {
     let mut exchange = bench.exchange();
     let reply = testkit::request(chain, &mut exchange);
-    let lines = testkit::lines(&exchange.reply_headers);
+    let lines = testkit::lines(exchange.reply_headers);
     let cookies = lines.lines().filter(|line| !line.contains("Max-Age=0"));
     let cookies = cookies.filter_map(|line| line.strip_prefix("Set-Cookie: ")?.split(';').next());
     let location = reply.as_ref().and_then(|reply| reply.header(b"location"));

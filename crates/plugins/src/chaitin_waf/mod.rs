@@ -389,7 +389,7 @@ fn tell(told: Told, (all, debug): (bool, bool), exchange: &mut Exchange<'_>) {
     if !all {
         return;
     }
-    let fields = &mut exchange.reply_headers;
+    let fields = &mut *exchange.reply_headers;
     fields.set("X-APISIX-CHAITIN-WAF", told.state);
     if let Some(time_ms) = told.time_ms {
         fields.set_number("X-APISIX-CHAITIN-WAF-TIME", time_ms);
@@ -431,7 +431,7 @@ mod tests {
             let bench = Bench::new(request);
             let mut exchange = bench.exchange();
             assert_eq!(testkit::access(&chain(&config, metadata), &mut exchange), status);
-            let lines = testkit::lines(&exchange.reply_headers);
+            let lines = testkit::lines(exchange.reply_headers);
             assert_eq!(lines, format!("X-APISIX-CHAITIN-WAF: {state}\r\n"));
         }
         let silent = chain(&json!({"append_waf_resp_header": false}), None);

@@ -208,9 +208,9 @@ mod tests {
     /// The cookies that `sessions` sets for `session`, as a client sends them.
     fn cookies(sessions: &Sessions, session: &Session, made_s: u64) -> Option<String> {
         let bench = Bench::new("GET /");
-        let mut exchange = bench.exchange();
-        let written = sessions.write(session, made_s, false, &exchange.request, &mut exchange.reply_headers);
-        let lines = testkit::lines(&exchange.reply_headers);
+        let exchange = bench.exchange();
+        let written = sessions.write(session, made_s, false, &exchange.request, exchange.reply_headers);
+        let lines = testkit::lines(exchange.reply_headers);
         let pairs = lines.lines().map(|line| {
             let cookie = line.strip_prefix("Set-Cookie: ").expect("a cookie");
             cookie.split(';').next().expect("its pair").to_owned()
@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(cookies(&own, &long(8000), 1), None);
         // A shorter one removes the cookies that it doesn't need.
         let bench = Bench::new(&format!("GET /\nCookie: {text}"));
-        let mut exchange = bench.exchange();
-        assert!(own.write(&session(1), 1, true, &exchange.request, &mut exchange.reply_headers));
-        let lines = testkit::lines(&exchange.reply_headers);
+        let exchange = bench.exchange();
+        assert!(own.write(&session(1), 1, true, &exchange.request, exchange.reply_headers));
+        let lines = testkit::lines(exchange.reply_headers);
         assert!(
             lines.contains("Set-Cookie: s2=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax"),
             "{lines}"

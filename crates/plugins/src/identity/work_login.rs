@@ -134,7 +134,7 @@ impl WorkLogin {
         let mut session = Session::new();
         session.insert("userinfo".to_owned(), user.clone());
         let (now_s, secure) = (self.now_s(exchange), exchange.client.scheme() == "https");
-        if !self.sessions.write(&session, now_s, secure, &exchange.request, &mut exchange.reply_headers) {
+        if !self.sessions.write(&session, now_s, secure, &exchange.request, exchange.reply_headers) {
             log_for!(error, exchange, "{}: failed to save session: it is too long", self.sessions.name());
             return Flow::reply(Reply::message(500, "Failed to save session"));
         }

@@ -183,7 +183,7 @@ impl Store {
     /// Has the client keep a session, as [`Self::save`] made it; `false` where it is too long for cookies.
     pub(super) fn keep(&self, session: &Session, exchange: &mut Exchange<'_>, now_s: u64) -> bool {
         let secure = exchange.client.scheme() == "https";
-        self.cookies.write(session, now_s, secure, &exchange.request, &mut exchange.reply_headers)
+        self.cookies.write(session, now_s, secure, &exchange.request, exchange.reply_headers)
     }
 
     /// Ends the session that a request shows.
@@ -192,7 +192,7 @@ impl Store {
             client.ask_later(Request::command("DEL").key(self.key(&id)), "openid-connect: ending a session");
         }
         let secure = exchange.client.scheme() == "https";
-        self.cookies.clear(secure, &exchange.request, &mut exchange.reply_headers);
+        self.cookies.clear(secure, &exchange.request, exchange.reply_headers);
     }
 
     /// The logins under way of a request's client; `None` where it shows none.
@@ -207,12 +207,12 @@ impl Store {
         let surplus = logins.logins.len().saturating_sub(LOGINS_MAX);
         logins.logins.drain(..surplus);
         if logins.logins.is_empty() && logins.restarts == 0 {
-            self.logins.clear(secure, &exchange.request, &mut exchange.reply_headers);
+            self.logins.clear(secure, &exchange.request, exchange.reply_headers);
             return true;
         }
         loop {
             let Ok(Value::Object(session)) = serde_json::to_value(&logins) else { return false };
-            if self.logins.write(&session, now_s, secure, &exchange.request, &mut exchange.reply_headers) {
+            if self.logins.write(&session, now_s, secure, &exchange.request, exchange.reply_headers) {
                 return true;
             }
             // Long URIs: the oldest make room.

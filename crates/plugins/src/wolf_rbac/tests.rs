@@ -36,7 +36,7 @@ fn the_server_is_asked_about_the_request_and_tells_who_it_is() {
         assert!(call.headers.contains("x-rbac-token: t#2\r\n"), "{}", call.headers);
         assert_eq!(exchange.request.header(b"x-userid"), Some(&b"100"[..]));
         assert_eq!(exchange.request.header(b"x-nickname"), Some(&b"%C3%A9%20x"[..]));
-        assert!(testkit::lines(&exchange.reply_headers).contains("X-Username: admin\r\n"));
+        assert!(testkit::lines(exchange.reply_headers).contains("X-Username: admin\r\n"));
     }
 }
 

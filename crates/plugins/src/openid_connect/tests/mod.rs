@@ -127,7 +127,7 @@ impl Browser {
         }
         let mut exchange = bench.exchange();
         let reply = testkit::request(chain, &mut exchange);
-        for line in testkit::lines(&exchange.reply_headers).lines() {
+        for line in testkit::lines(exchange.reply_headers).lines() {
             let Some(cookie) = line.strip_prefix("Set-Cookie: ") else { continue };
             let (name, value) =
                 cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
