@@ -281,7 +281,9 @@ impl Draft {
     }
 
     fn refuse_lua(&mut self, path: &str, code: Option<&String>) {
-        self.errors.extend(code.map(|_| ConfigError::new(path, "needs a Lua host, and this build has none")));
+        self.errors.extend(code.map(|_| {
+            ConfigError::new(path, "is not supported: use a Lua plugin or serverless-pre-function")
+        }));
     }
 
     fn finish(self, value: &Arc<[u8]>, form: Form) -> Result<Resource, Vec<ConfigError>> {

@@ -63,7 +63,7 @@ mod tests {
     fn a_name_outside_its_file_is_found() {
         let text = "// \"echo\"\nfn f() { g(\"echo\"); g(\"echoes\"); }\n#[cfg(test)]\nmod tests { const A: &str = \"echo\"; }\n";
         assert_eq!(places(check, &[PLUGIN, ("crates/engine/src/a.rs", text)]), ["crates/engine/src/a.rs:2"]);
-        assert_eq!(places(check, &[PLUGIN, ("crates/gateway/src/config/plugins.rs", text)]).len(), 0);
+        assert_eq!(places(check, &[PLUGIN, ("crates/config/src/sections/plugins.rs", text)]).len(), 0);
         assert_eq!(places(check, &[("crates/engine/src/a.rs", text)]).len(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a resource may be written: everything APISIX checks, in its order, and all mistakes at once.
 //!
-//! Lua in a resource (`filter_func`, `script`) is code that the Admin API would run; it is refused, unless this gateway
-//! has no Lua host yet.
+//! Lua in a resource is code that the gateway would run: `filter_func` is accepted only if the configuration allows code,
+//! and `script` never.
 
 use crate::http::manner::Manner;
 use crate::http::target::Target;
@@ -176,6 +176,9 @@ fn check_addresses(route: Value, found: &mut Mistakes) {
 
 fn refuse_lua(fields: &Map<String, Value>, names: &[&str], found: &mut Mistakes) {
     for name in names.iter().filter(|name| fields.get(**name).is_some_and(Value::is_string)) {
-        found.push(format!("/{name}"), format!("'{name}' is Lua code, and this gateway has no Lua host yet"));
+        found.push(
+            format!("/{name}"),
+            format!("'{name}' is not supported: use a Lua plugin or serverless-pre-function"),
+        );
     }
 }

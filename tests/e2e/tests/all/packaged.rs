@@ -12,8 +12,9 @@ const CONFIG: &str = include_str!("../../../../packaging/config.yaml");
 
 /// The arguments of `ExecStart` and its like, with the folders of this test.
 fn arguments(key: &str, folder: &Path) -> Vec<String> {
-    let line = UNIT.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-    let words = line.strip_prefix("=/usr/bin/tidegate ").unwrap().split(' ');
+    let line =
+        UNIT.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix("=/usr/bin/tidegate ")).unwrap();
+    let words = line.split(' ');
     let folder = folder.display();
     words
         .map(|word| {
