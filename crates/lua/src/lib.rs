@@ -1,9 +1,9 @@
 //! Lua plugins in APISIX's form: LuaJIT, the libraries that such plugins use, and the hooks that run them.
 //!
 //! A [`Host`] makes plugins' definitions of Lua modules and of code in resources. They are run by VMs of their own, one for
-//! each worker ([`vm`]); a request's function runs in a coroutine ([`run`]), which waits where the function does, and reaches its
-//! exchange through what is lent to the VM meanwhile ([`lent`]). The functions that plugins call are in [`api`] and, where
-//! they need neither an exchange nor time, in [`library`].
+//! each worker (`vm`); a request's function runs in a coroutine (`run`), which waits where the function does, and reaches its
+//! exchange through what is lent to the VM meanwhile (`lent`). The functions that plugins call are in `api` and, where
+//! they need neither an exchange nor time, in `library`.
 
 mod api;
 mod bound;
