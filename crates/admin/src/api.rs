@@ -19,7 +19,7 @@ pub struct Admin {
     /// commit; what may break one (a deletion, a global rule's conflict) holds it alone. Writes thus still meet in
     /// one commit of the store.
     pub(crate) references: Arc<RwLock<()>>,
-    /// The document that stands for the store, where there is one.
+    /// The document that is used instead of the store, if there is one.
     pub(crate) standalone: Option<Arc<Standalone>>,
     /// What follows the store, where it may be rejected.
     pub(crate) source: Option<Arc<Cached>>,

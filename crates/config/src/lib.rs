@@ -25,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Whom the Admin API of these settings will answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {
-    /// Whoever the settings say.
+    /// The clients that the settings allow.
     #[default]
     Anyone,
     /// This machine alone, whatever the settings say: keys that everybody knows do no harm.

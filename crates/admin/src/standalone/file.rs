@@ -1,4 +1,4 @@
-//! The document in force, and the file that keeps it.
+//! The active document, and the file that keeps it.
 
 use serde_json::{Map, Value};
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 /// Owner only: values hold keys, passwords and certificates.
 const FILE_MODE: u32 = 0o600;
 
-/// The document in force, its file, and the store in memory that snapshots follow.
+/// The active document, its file, and the store in memory that snapshots follow.
 #[derive(Debug)]
 pub struct Standalone {
     pub(super) memory: Arc<Embedded>,

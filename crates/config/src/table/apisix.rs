@@ -35,7 +35,7 @@ pub(super) const KEYS: &[Key] = &[
         .example("/etc/tidegate/lua/?.lua"),
     nothing("apisix.extra_lua_cpath", Text, "modules in C can't be loaded", &[""]),
     nothing("apisix.lua_module_hook", Text, "modules are loaded before the first request", &[""]),
-    key("apisix.allow_code_in_config", Bool, "false", "whether functions in resources are run: whoever may write a resource runs code in the gateway then")
+    key("apisix.allow_code_in_config", Bool, "false", "whether functions in resources run; everybody who can write a resource can then run code in the gateway")
         .own(),
     section("apisix.lua", "plugins in Lua"),
     key("apisix.lua.plugins_dir", Text, "", "the folder whose .lua files are plugins; relative to the data directory")

@@ -414,7 +414,7 @@ pub const UNUSED: Code = Code(&Text {
 pub const WELL_KNOWN_KEY: Code = Code(&Text {
     number: 510,
     name: "well-known-key",
-    meaning: "An admin key stands in public examples: everybody who reaches the Admin API owns the gateway.",
+    meaning: "An admin key is published in examples: everybody who can reach the Admin API controls the gateway.",
     action: "Write a key of your own, or leave it empty to have one generated.",
 });
 
