@@ -147,6 +147,14 @@ pub(crate) fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
+/// The content of the DER element (X.690) with this tag at the start of `input`, and what follows it. `None` where there is
+/// another element, or none that is whole.
+#[must_use]
+pub fn tagged(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, rest) = element(input)?;
+    (found == tag).then_some((content, rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

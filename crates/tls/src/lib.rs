@@ -7,7 +7,7 @@
 mod calls;
 mod ciphers;
 mod client_auth;
-mod der;
+pub mod der;
 mod identity;
 mod listener;
 mod names;

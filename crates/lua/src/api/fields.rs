@@ -1,6 +1,7 @@
 //! Fields of heads as tables.
 
 use mlua::{Lua, Table, Value};
+use plugin::HeaderEdits;
 
 /// Adds a field to a table of fields.
 pub(super) fn add(lua: &Lua, table: &Table, name: &[u8], value: &[u8]) -> mlua::Result<()> {
@@ -11,6 +12,17 @@ pub(super) fn add(lua: &Lua, table: &Table, name: &[u8], value: &[u8]) -> mlua::
         Value::Table(list) => list.raw_push(value),
         first => table.raw_set(key, lua.create_sequence_from([first, Value::String(value)])?),
     }
+}
+
+/// Sets the field to `values`, or appends them if `beside` is true. No value removes the field.
+pub(super) fn put(headers: &mut HeaderEdits, name: &str, values: &[Vec<u8>], beside: bool) {
+    let Some((first, rest)) = values.split_first() else { return headers.remove(name) };
+    if beside {
+        headers.append(name, first);
+    } else {
+        headers.set(name, first);
+    }
+    rest.iter().for_each(|value| headers.append(name, value));
 }
 
 /// The values that a field is given: one, or a list.

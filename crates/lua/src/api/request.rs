@@ -1,6 +1,6 @@
 //! The request: fields, method, query, body.
 
-use super::fields::{add, values};
+use super::fields::{add, put, values};
 use super::host::{Api, wait};
 use crate::lent;
 use crate::light::Pending;
@@ -89,18 +89,7 @@ fn set_header(lua: &Lua, name: &str, value: Value, beside: bool) -> mlua::Result
             exchange.request.host = host.map_or_else(Vec::new, |host| host.to_ascii_lowercase()).into();
             return;
         }
-        let headers = &mut exchange.request.edit().headers;
-        match values.split_first() {
-            None => headers.remove(name),
-            Some((first, rest)) => {
-                if beside {
-                    headers.append(name, first);
-                } else {
-                    headers.set(name, first);
-                }
-                rest.iter().for_each(|value| headers.append(name, value));
-            }
-        }
+        put(&mut exchange.request.edit().headers, name, &values, beside);
     })
 }
 

@@ -1,6 +1,6 @@
 //! The response: fields, status, what is printed.
 
-use super::fields::{add, values};
+use super::fields::{add, put, values};
 use super::host::Api;
 use crate::head::all_headers;
 use crate::lent;
@@ -112,18 +112,7 @@ fn header(lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
 fn set_header(lua: &Lua, name: &str, value: Value, beside: bool) -> mlua::Result<()> {
     let values = values(lua, value)?;
     let edited = lent::edit(|exchange| {
-        let headers = &mut *exchange.reply_headers;
-        match values.split_first() {
-            None => headers.remove(name),
-            Some((first, rest)) => {
-                if beside {
-                    headers.append(name, first);
-                } else {
-                    headers.set(name, first);
-                }
-                rest.iter().for_each(|value| headers.append(name, value));
-            }
-        }
+        put(exchange.reply_headers, name, &values, beside);
     });
     if edited.is_ok() {
         return Ok(());

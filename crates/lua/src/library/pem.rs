@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tls::der::tagged;
 
 /// A private key's DER.
 pub(super) enum PrivateKey {
@@ -49,24 +50,24 @@ pub(super) fn public_key(pem: &str) -> Option<Vec<u8>> {
 /// The content of the `SubjectPublicKeyInfo`.
 fn public_key_info<'d>(label: &str, der: &'d [u8]) -> Option<&'d [u8]> {
     if !label.ends_with("CERTIFICATE") {
-        return element(der, SEQUENCE).filter(|_| label == "PUBLIC KEY").map(|(content, _)| content);
+        return tagged(der, SEQUENCE).filter(|_| label == "PUBLIC KEY").map(|(content, _)| content);
     }
     // RFC 5280 section 4.1: version, serial number, signature, issuer, validity and subject are before it.
-    let (certificate, _) = element(der, SEQUENCE)?;
-    let (mut rest, _) = element(certificate, SEQUENCE)?;
-    if let Some((_, after)) = element(rest, CONTEXT_0) {
+    let (certificate, _) = tagged(der, SEQUENCE)?;
+    let (mut rest, _) = tagged(certificate, SEQUENCE)?;
+    if let Some((_, after)) = tagged(rest, CONTEXT_0) {
         rest = after;
     }
-    (_, rest) = element(rest, INTEGER)?;
+    (_, rest) = tagged(rest, INTEGER)?;
     for _ in 0..4 {
-        (_, rest) = element(rest, SEQUENCE)?;
+        (_, rest) = tagged(rest, SEQUENCE)?;
     }
-    element(rest, SEQUENCE).map(|(content, _)| content)
+    tagged(rest, SEQUENCE).map(|(content, _)| content)
 }
 
 fn algorithm_and_key(info: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (algorithm, rest) = element(info, SEQUENCE)?;
-    let (bits, _) = element(rest, BIT_STRING)?;
+    let (algorithm, rest) = tagged(info, SEQUENCE)?;
+    let (bits, _) = tagged(rest, BIT_STRING)?;
     // The first byte says how many bits of the last one don't count: none in a key.
     Some((algorithm, bits.strip_prefix(&[0])?))
 }
@@ -78,12 +79,12 @@ pub(super) fn private_key(pem: &str) -> Option<PrivateKey> {
         "PRIVATE KEY" => Some(PrivateKey::Pkcs8(der)),
         "RSA PRIVATE KEY" => Some(PrivateKey::Pkcs1(der)),
         "EC PRIVATE KEY" => {
-            let (content, _) = element(&der, SEQUENCE)?;
-            let (_, rest) = element(content, INTEGER)?;
-            let (scalar, rest) = element(rest, OCTET_STRING)?;
-            let rest = element(rest, CONTEXT_0).map_or(rest, |(_, rest)| rest);
-            let (public, _) = element(rest, CONTEXT_1)?;
-            let (bits, _) = element(public, BIT_STRING)?;
+            let (content, _) = tagged(&der, SEQUENCE)?;
+            let (_, rest) = tagged(content, INTEGER)?;
+            let (scalar, rest) = tagged(rest, OCTET_STRING)?;
+            let rest = tagged(rest, CONTEXT_0).map_or(rest, |(_, rest)| rest);
+            let (public, _) = tagged(rest, CONTEXT_1)?;
+            let (bits, _) = tagged(public, BIT_STRING)?;
             Some(PrivateKey::Sec1 { scalar: scalar.to_vec(), point: bits.strip_prefix(&[0])?.to_vec() })
         }
         _ => None,
@@ -102,35 +103,21 @@ pub(super) fn kind(pem: &str) -> Option<&'static str> {
             });
         }
         "PRIVATE KEY" => {
-            let (content, _) = element(&der, SEQUENCE)?;
-            let (_, rest) = element(content, INTEGER)?;
-            element(rest, SEQUENCE)?.0
+            let (content, _) = tagged(&der, SEQUENCE)?;
+            let (_, rest) = tagged(content, INTEGER)?;
+            tagged(rest, SEQUENCE)?.0
         }
         _ => algorithm_and_key(public_key_info(label, &der)?)?.0,
     };
-    let (oid, parameters) = element(algorithm, OID)?;
+    let (oid, parameters) = tagged(algorithm, OID)?;
     match oid {
         RSA => Some("rsa"),
         ED25519 => Some("ed25519"),
-        EC => Some(if element(parameters, OID).is_some_and(|(curve, _)| curve == P384) {
+        EC => Some(if tagged(parameters, OID).is_some_and(|(curve, _)| curve == P384) {
             "ec384"
         } else {
             "ec256"
         }),
         _ => None,
     }
-}
-
-/// The content of the DER element with this tag at the start of `der`, and what follows it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let rest = der.strip_prefix(&[tag])?;
-    let (first, rest) = rest.split_first()?;
-    let (length, rest) = if *first < 0x80 {
-        (usize::from(*first), rest)
-    } else {
-        // Keys are shorter than 64 KiB: at most two bytes of length.
-        let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f)).filter(|(b, _)| b.len() <= 2)?;
-        (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
-    };
-    rest.split_at_checked(length)
 }

@@ -6,6 +6,7 @@ use model::ConfigError;
 use ring::{hmac, signature};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tls::der::tagged;
 
 /// The algorithms of `alg` that a consumer may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -176,39 +177,25 @@ fn key_bits(pem: &str) -> Option<Vec<u8>> {
     if label == "CERTIFICATE" {
         return certified(&der);
     }
-    let (info, _) = element(&der, 0x30)?;
-    let (_algorithm, rest) = element(info, 0x30)?;
-    let (bits, _) = element(rest, 0x03)?;
+    let (info, _) = tagged(&der, 0x30)?;
+    let (_algorithm, rest) = tagged(info, 0x30)?;
+    let (bits, _) = tagged(rest, 0x03)?;
     // The first byte says how many bits of the last one don't count: none in a key.
     Some(bits.strip_prefix(&[0])?.to_vec())
 }
 
 /// The key in a certificate (RFC 5280 section 4.1): the seventh member of its body, or the sixth where that has no version.
 fn certified(der: &[u8]) -> Option<Vec<u8>> {
-    let (certificate, _) = element(der, 0x30)?;
-    let (mut rest, _) = element(certificate, 0x30)?;
+    let (certificate, _) = tagged(der, 0x30)?;
+    let (mut rest, _) = tagged(certificate, 0x30)?;
     if rest.first() == Some(&0xa0) {
-        rest = element(rest, 0xa0)?.1;
+        rest = tagged(rest, 0xa0)?.1;
     }
     // Serial number, signature algorithm, issuer, validity, subject.
     for tag in [0x02, 0x30, 0x30, 0x30, 0x30] {
-        rest = element(rest, tag)?.1;
+        rest = tagged(rest, tag)?.1;
     }
-    let (info, _) = element(rest, 0x30)?;
-    let (_algorithm, rest) = element(info, 0x30)?;
-    Some(element(rest, 0x03)?.0.strip_prefix(&[0])?.to_vec())
-}
-
-/// The content of the DER element with this tag at the start of `der`, and what follows it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let rest = der.strip_prefix(&[tag])?;
-    let (first, rest) = rest.split_first()?;
-    let (length, rest) = if *first < 0x80 {
-        (usize::from(*first), rest)
-    } else {
-        // Keys are shorter than 64 KiB: at most two bytes of length.
-        let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f)).filter(|(b, _)| b.len() <= 2)?;
-        (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
-    };
-    rest.split_at_checked(length)
+    let (info, _) = tagged(rest, 0x30)?;
+    let (_algorithm, rest) = tagged(info, 0x30)?;
+    Some(tagged(rest, 0x03)?.0.strip_prefix(&[0])?.to_vec())
 }
